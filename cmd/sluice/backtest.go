@@ -49,13 +49,13 @@ func (c *backtestCmd) Run(p *process) (err error) {
 	if c.IPv4Prefix < 1 || c.IPv4Prefix > 32 || c.IPv6Prefix < 1 || c.IPv6Prefix > 128 {
 		return errors.New("--ipv4-prefix must be between 1 and 32, and --ipv6-prefix between 1 and 128")
 	}
-	proposed, err := c.compile(p, c.Rules)
+	proposed, err := c.compile(p, "--rules", c.Rules)
 	if err != nil {
 		return err
 	}
 	var today *match.Set
 	if c.Today != "" {
-		if today, err = c.compile(p, c.Today); err != nil {
+		if today, err = c.compile(p, "--today", c.Today); err != nil {
 			return err
 		}
 	}
@@ -125,8 +125,8 @@ func (c *backtestCmd) times() (from, until int64, err error) {
 }
 
 // compile reads a rules file and compiles it as a server would.
-func (c *backtestCmd) compile(p *process, name string) (*match.Set, error) {
-	data, err := readFile(p, name)
+func (c *backtestCmd) compile(p *process, flag, name string) (*match.Set, error) {
+	data, err := readFile(p, flag, name)
 	if err != nil {
 		return nil, err
 	}

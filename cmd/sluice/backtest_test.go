@@ -64,6 +64,8 @@ func TestBacktest_RefusesWhatItCannotRead(t *testing.T) {
 		{[]string{"--rules", rules, "--log", newer, "--suggest", "r", "--today", rules}, "can't be used together"},
 		{[]string{"--rules", rules, "--log", newer, "--suggest", "r", "--svg", dir + "/x.svg"}, "can't be used together"},
 		{[]string{"--rules", rules, "--log", dir + "/none.jsonl"}, "no such file"},
+		{[]string{"--rules", dir + "/none.yaml", "--log", dir}, "--rules: open "},
+		{[]string{"--rules", rules, "--today", dir + "/none.yaml", "--log", dir}, "--today: open "},
 		{[]string{"--rules", rules, "--log", newer}, "use the version of Sluice that wrote the log"},
 		{[]string{"--rules", rules, "--log", newer, "--from", "noon"}, "--from"},
 		{[]string{"--rules", rules, "--log", newer, "--suggest", "none"}, "no active rule"},

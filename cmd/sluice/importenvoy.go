@@ -74,7 +74,7 @@ func (c *rulesImportEnvoyCmd) read(p *process) ([]envoyfile.Source, error) {
 			return nil, err
 		}
 		for _, name := range names {
-			data, err := readUpTo(p, name, rulefile.MaxFile)
+			data, err := readUpTo(p, "--file", name, rulefile.MaxFile)
 			if err != nil {
 				return nil, errors.Unwrap(err) // without the name of a flag
 			}

@@ -291,7 +291,7 @@ type overridesImportCmd struct {
 
 // Run sends the file in one request.
 func (c *overridesImportCmd) Run(p *process) error {
-	data, err := readUpTo(p, c.File, rulefile.MaxOverrideFile)
+	data, err := readUpTo(p, "--file", c.File, rulefile.MaxOverrideFile)
 	if err != nil {
 		return err
 	}
@@ -352,20 +352,20 @@ func (c *overridesExportCmd) Run(p *process) error {
 }
 
 // readUpTo reads up to most bytes of a file, or of standard input for "-", and one byte
-// more, so that the parser can report that it is too large.
-func readUpTo(p *process, name string, most int64) ([]byte, error) {
+// more, so that the parser can report that it is too large. Errors name the flag.
+func readUpTo(p *process, flag, name string, most int64) ([]byte, error) {
 	r := p.in
 	if name != "-" {
 		f, err := os.Open(name) //nolint:gosec // the operator names the file
 		if err != nil {
-			return nil, fmt.Errorf("--file: %w", err)
+			return nil, fmt.Errorf("%s: %w", flag, err)
 		}
 		defer f.Close()
 		r = f
 	}
 	data, err := io.ReadAll(io.LimitReader(r, most+1))
 	if err != nil {
-		return nil, fmt.Errorf("--file: %w", err)
+		return nil, fmt.Errorf("%s: %w", flag, err)
 	}
 	return data, nil
 }

@@ -95,7 +95,7 @@ func warn(p *process, file string, list []rules.Rule) {
 
 // parseFile reads a rules file and checks that it compiles.
 func parseFile(p *process, name string) ([]rules.Rule, error) {
-	data, err := readFile(p, name)
+	data, err := readFile(p, "--file", name)
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +139,9 @@ func poolsFor(file *rules.File) []rules.Pool {
 }
 
 // readFile reads a rules file, or standard input for "-".
-func readFile(p *process, name string) ([]byte, error) { return readUpTo(p, name, rulefile.MaxFile) }
+func readFile(p *process, flag, name string) ([]byte, error) {
+	return readUpTo(p, flag, name, rulefile.MaxFile)
+}
 
 // importFlags are the flags of plan and apply.
 type importFlags struct {
@@ -175,7 +177,7 @@ func (c *importFlags) send(p *process, dryRun bool, reason string) error {
 		return err
 	}
 	defer server.Close()
-	data, err := readFile(p, c.File)
+	data, err := readFile(p, "--file", c.File)
 	if err != nil {
 		return err
 	}
