@@ -37,7 +37,7 @@ var events = []Event{
 		"The node lacks CPU. Raise its CPU limit, or move other programs away."},
 	{"a key became hot", "key_hot", "One key gets many checks. The attribute served says how the node saves calls to " +
 		"Redis for it. Nothing need be done."},
-	{"reading the hot keys of all nodes failed", "hot_keys_unread", "The list of hot keys has only those of this node. " +
+	{"reading the hot keys of all nodes failed", "hot_keys_unread", "The list has only the hot keys of this node. " +
 		"See whether Redis is reachable."},
 	{"a profile cannot be used", "profile_unusable", "Gateway requests with this profile are refused. Edit the profile; " +
 		"the attribute error names the member."},
@@ -52,7 +52,7 @@ var events = []Event{
 
 	{"listening", "listening", ""},
 	{"listening for gRPC", "grpc_listening", ""},
-	{"draining", "draining", "The node was told to stop. It answers 503 at /readyz and still decides checks."},
+	{"draining", "draining", "The node was told to stop. The node answers 503 at /readyz and still decides checks."},
 	{"stopping", "stopping", ""},
 	{"the drain timeout passed; closing connections with requests in flight", "drain_timed_out", "Some callers saw a " +
 		"closed connection. Give the process more time to stop."},
@@ -70,13 +70,13 @@ var events = []Event{
 	{"a TLS handshake failed", "tls_handshake_failed", "A client does not trust the certificate, or speaks no TLS."},
 	{"TLS certificate loaded", "certificate_loaded", ""},
 	{"the TLS certificate has expired; the other side will refuse it", "certificate_expired",
-		"Replace the certificate's file. The node reads it again by itself."},
+		"Replace the certificate's file. The node then reads the new certificate."},
 
 	{"rule set in force", "rules_in_force", ""},
 	{"overrides in force", "overrides_in_force", ""},
 	{"tokens in force", "tokens_in_force", ""},
-	{"a change was saved but is not in force on this node yet", "change_delayed", "The node applies it as soon as it can. " +
-		"The attribute why says what it waits for."},
+	{"a change was saved but is not in force on this node yet", "change_delayed", "The node applies the change as soon as possible. " +
+		"The attribute why names the reason."},
 	{"applying the changed rules failed; loading all rules", "changes_unapplied", ""},
 	{"the rules database was restarted or is a different server; loading everything again", "database_restarted", ""},
 	{"there is no saved copy of the rules to start with", "copy_missing", "The node waits for the rules database."},
@@ -210,7 +210,7 @@ var events = []Event{
 	{"signed in to the console", "signed_in", ""},
 	{"signed out of the console", "signed_out", ""},
 	{"refused a password", "password_refused", "Many of these lines for one account or address are an attack. The console " +
-		"limits the attempts by itself."},
+		"limits the attempts."},
 	{"too many attempts to sign in", "sign_in_limited", "As password_refused."},
 	{"could not decide the limits on signing in", "sign_in_undecided", "See to the counter store. Nobody can sign in."},
 	{"could not give back an attempt to sign in", "sign_in_not_given_back", ""},
