@@ -84,6 +84,8 @@ func OverrideFieldNamed(name string) *field.Field[Override] { return field.Named
 // OverrideQuery selects overrides of one rule, ordered by id.
 type OverrideQuery struct {
 	RuleID int64
+	// AllRules selects overrides of all rules, whatever RuleID is.
+	AllRules bool
 	Text   string // part of key or reason, any case
 	// Around is what Options.NetworksAround returns for Text.
 	Around []string

@@ -60,7 +60,7 @@ func TestEvents_SendFiguresAsTheyAre(t *testing.T) {
 	w := world(t, webtest.Full)
 	lines := listen(t, w, "/console/events", w.As(access.RoleViewer))
 	first, ok := message(lines)
-	for _, want := range []string{`hx-target="#live-tiles"`, `hx-target="#live-nodes"`, "charges-per-user",
+	for _, want := range []string{`hx-target="#live-tiles"`, `hx-target="#live-counters"`, "charges-per-user",
 		"/console/rules/1"} {
 		if !ok || !strings.Contains(first, want) {
 			t.Fatalf("the first message lacks %s:\n%s", want, first)
@@ -80,6 +80,16 @@ func TestEvents_SendFiguresAsTheyAre(t *testing.T) {
 		if strings.Contains(next, "4,321") {
 			return
 		}
+	}
+}
+
+func TestEvents_SendTheStateOfNodes(t *testing.T) {
+	t.Parallel()
+	w := world(t, webtest.Full)
+	lines := listen(t, w, "/console/events?of=nodes", w.As(access.RoleViewer))
+	if first, ok := message(lines); !ok || !strings.Contains(first, `hx-target="#live-nodes"`) ||
+		!strings.Contains(first, w.Node.Address) {
+		t.Fatalf("the first message is %q", first)
 	}
 }
 
@@ -129,7 +139,11 @@ func TestOverview_MarksNodesThatAreBehindOrSilent(t *testing.T) {
 		l.Nodes = append(l.Nodes, history.NodeLive{Status: behind}, history.NodeLive{Status: silent, Silent: true})
 	})
 	page := w.As(access.RoleViewer).Get("/console")
-	if !page.Has("behind", "not reporting", "different versions of the rules", "3 keys", "Most denied", "Busiest") {
+	if !page.Has("1 not reporting", "different versions of the rules", "3 keys", "Most denied", "Busiest") {
 		t.Error("the overview does not tell")
+	}
+	page = w.As(access.RoleViewer).Get("/console/nodes")
+	if !page.Has(">behind<", ">not reporting<", "different versions of the rules", "10.0.0.9:8080") {
+		t.Error("the page of nodes does not tell")
 	}
 }

@@ -269,7 +269,7 @@ func TestTraffic_ARowLeadsOn(t *testing.T) {
 		"?by=key&rule=charges-per-user": {"/console/keys?key=user%3A42&amp;rule=charges-per-user",
 			"/console/requests?key=user%3A42&amp;rule=charges-per-user", "/console/rules/1"},
 		"?by=route":                        {"/console/requests?route=POST+%2Fv1%2Fcharges"},
-		"?by=node":                         {"/console#live-nodes"},
+		"?by=node":                         {`href="/console/nodes"`},
 		"?by=rule&rule=charges-per-user":   {`class="whole-row" href="/console/rules/1"`},
 		"?by=node&rule=charges-per-user":   {"Nodes are counted for all rules together"},
 		"?q=CHARGES+per":                   {"1 of 12 rules match", "by=key&amp;rule=charges-per-user"},

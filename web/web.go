@@ -92,7 +92,7 @@ func (s *Server) routes() []Route {
 func (s *Server) closeTour(v *kit.Visit) error { return s.kit.CloseTour(v) }
 
 // events is the stream of live data of a page: what the other parameters select if the parameter of is denials,
-// requests, traffic, incidents, alerts or regions; else the page of a rule if the parameter rule is set; else the
+// requests, traffic, incidents, alerts, nodes or regions; else the page of a rule if the parameter rule is set; else the
 // overview.
 func (s *Server) events(v *kit.Visit) error {
 	return v.Events(func(v *kit.Visit) kit.Feed {
@@ -105,6 +105,8 @@ func (s *Server) events(v *kit.Visit) error {
 			return s.overview.IncidentFeed(v)
 		case "alerts":
 			return s.alerts.Feed(v)
+		case "nodes":
+			return s.overview.NodeFeed(v)
 		case "regions":
 			return s.overview.RegionFeed(v)
 		}

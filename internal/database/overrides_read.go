@@ -20,7 +20,7 @@ const (
 	searchTimeout = 4 * time.Second
 )
 
-// ListOverrides returns one page of the overrides of a rule, ordered by id; none for a rule that
+// ListOverrides returns one page of the overrides of a rule or of all rules, ordered by id; none for a rule that
 // does not exist. A page size below 1 means 50.
 func (d *DB) ListOverrides(ctx context.Context, q rules.OverrideQuery) (rules.OverridePage, error) {
 	size := q.PageSize
@@ -37,7 +37,11 @@ func (d *DB) ListOverrides(ctx context.Context, q rules.OverrideQuery) (rules.Ov
 	}
 	var rows []overrideRow
 	err := d.readIn(ctx, timeout, func(tx *gorm.DB) error {
-		tx = tx.Where("rule_id = ? AND id > ?", q.RuleID, q.AfterID)
+		if tx = tx.Where("id > ?", q.AfterID); q.AllRules {
+			tx = tx.Where("rule_id IN (SELECT id FROM rules)") // those of a deleted rule are deleted later
+		} else {
+			tx = tx.Where("rule_id = ?", q.RuleID)
+		}
 		if q.Match != "" {
 			tx = tx.Where("match_key = ? AND is_prefix = ?", q.Match, q.Prefix)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -402,6 +403,27 @@ func TestListOverrides_PagesAndSearches(t *testing.T) {
 		if p, err := d.ListOverrides(ctx, rules.OverrideQuery{RuleID: r.ID, Match: "{user:u0007}"}); err != nil ||
 			len(p.Overrides) != 1 {
 			t.Errorf("one key: %+v, %v", p, err)
+		}
+		other := mustCreate(t, d, sample("b"))
+		mustOverride(t, d, rules.Override{RuleID: other.ID, Key: "user:u0007", Blocked: true})
+		of := func() (ids []int64) {
+			p, err := d.ListOverrides(ctx, rules.OverrideQuery{AllRules: true, Text: "u0007"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range p.Overrides {
+				ids = append(ids, p.Overrides[i].RuleID)
+			}
+			return ids
+		}
+		if got := of(); !slices.Equal(got, []int64{r.ID, other.ID}) {
+			t.Errorf("over all rules: %v", got)
+		}
+		if err := d.DeleteRule(ctx, ada, other.ID, 0); err != nil {
+			t.Fatal(err)
+		}
+		if got := of(); !slices.Equal(got, []int64{r.ID}) {
+			t.Errorf("over all rules after one was deleted: %v", got)
 		}
 	})
 }

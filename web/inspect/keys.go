@@ -60,7 +60,7 @@ func (p *Pages) findKey(v *kit.Visit, form url.Values) error {
 
 func (p *Pages) lookup(v *kit.Visit, status int, form url.Values, errs []field.Problem) error {
 	m := KeyPage{Lookup: view.NewForm(form, errs), Rules: p.RuleNames()}
-	return v.Page(status, keyLookupPage(v.Frame("Inspect a key", kit.PathDenials), m))
+	return v.Page(status, keyLookupPage(v.Frame("Inspect a key", kit.PathRequests), m))
 }
 
 // bucketOf finds the bucket of the rule and key in a form or an address.
@@ -120,7 +120,7 @@ func (p *Pages) bucket(v *kit.Visit, status int, b *match.Bucket, form url.Value
 		}
 	}
 	p.investigate(v, &m)
-	f := v.Frame("Inspect a key", kit.PathDenials)
+	f := v.Frame("Inspect a key", kit.PathRequests)
 	m.Acts = actsOf(f, b)
 	return v.Page(status, keyBucketPage(f, m))
 }

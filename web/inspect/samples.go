@@ -54,7 +54,7 @@ func (p *Pages) listSamples(v *kit.Visit) error {
 	if len(m.Problems) > 0 {
 		status = http.StatusUnprocessableEntity
 	}
-	return v.Page(status, samplesPage(v.Frame(m.Title(), kit.PathDenials), m))
+	return v.Page(status, samplesPage(v.Frame(m.Title(), kit.PathRequests), m))
 }
 
 // samplesOf returns the samples that the address selects. Without all, allowed requests are left out.

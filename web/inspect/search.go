@@ -77,14 +77,14 @@ func (p *Pages) search(v *kit.Visit, text string) Search {
 		}
 	}
 	if text == "" || len(text) > maxSearched {
-		add("Pages", places(""))
+		add("Pages", places(v, ""))
 		return m
 	}
 	key := p.namedKey(v, text)
 	add("Keys", key)
 	add("Requests", requestHits(text))
 	add("Rules", p.ruleHits(v, &m))
-	add("Pages", places(text))
+	add("Pages", places(v, text))
 	add("Actions", actions(v, text))
 	if len(key) == 0 {
 		add("Keys", p.likelyKeys(v, &m))
@@ -104,8 +104,8 @@ func fits(words, text string) bool {
 }
 
 // places are the pages of the navigation that fit.
-func places(words string) (hits []Hit) {
-	for _, n := range kit.Navigation("") {
+func places(v *kit.Visit, words string) (hits []Hit) {
+	for _, n := range v.Places() {
 		if fits(words, n.Label) {
 			hits = append(hits, Hit{Label: n.Label, Path: n.Path, Icon: n.Icon})
 		}
@@ -125,7 +125,7 @@ func actions(v *kit.Visit, words string) (hits []Hit) {
 		{access.RoleEditor, "create add limit", "New rule", "/console/rules/new", "plus"},
 		{access.RoleViewer, "why denied try request curl", "Explain a request", kit.PathExplain, "search-code"},
 		{access.RoleViewer, "quota remaining reset block raise override tenant user", "Inspect a key", pathKeys, "search"},
-		{access.RoleViewer, "allowed sample recent", "Sampled requests", kit.PathRequests, "list-filter"},
+		{access.RoleViewer, "denied sample recent", "Denials", kit.PathDenials, "ban"},
 		{access.RoleViewer, "yaml csv backup download upload", "Import or export rules", kit.PathImport, "arrow-up-down"},
 		{access.RoleViewer, "gateway secret api credential create", "API tokens", "/console/tokens", "users"},
 		{access.RoleAdmin, "webhook slack pager notify send alert secret", "Webhooks", kit.PathAlerts + "/webhooks", "send"},

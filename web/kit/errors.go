@@ -123,7 +123,7 @@ func (v *Visit) fail(err error) {
 	h.Del("Content-Length")
 	f := view.Frame{Title: p.Title, Here: PathHome, Theme: v.currentTheme()}
 	if v.User.ID != 0 {
-		f.Nav, f.User, f.Role, f.Alerts = Navigation(""), v.User.Name, string(v.User.Role), v.kit.bell()
+		f.Nav, f.User, f.Role, f.Alerts = v.Navigation(""), v.User.Name, string(v.User.Role), v.kit.bell()
 		if node := v.kit.Node(); v.Ctx != nil {
 			f.Live, f.Banners = v.nodeBanners(&node), v.banners(&node)
 		}

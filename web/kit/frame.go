@@ -1,41 +1,114 @@
 package kit
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
 
+	"sluice/internal/access"
+	"sluice/rules"
+	"sluice/rules/match"
 	"sluice/web/view"
 )
 
-// entries are the entries of the navigation, in order.
-var entries = []view.NavItem{
-	{Path: PathHome, Label: "Overview", Icon: "layout-dashboard"},
-	{Path: PathTraffic, Label: "Traffic", Icon: "chart-line"},
-	{Path: PathRules, Label: "Rules", Icon: "list-filter"},
-	{Path: PathFailModes, Label: "Fail modes", Icon: "shield-alert"},
-	{Path: PathExplain, Label: "Explain", Icon: "search-code"},
-	{Path: PathDenials, Label: "Denials", Icon: "ban"},
-	{Path: PathAlerts, Label: "Alerts", Icon: "bell"},
-	{Path: PathIncidents, Label: "Incidents", Icon: "siren"},
-	{Path: PathHotKeys, Label: "Hot keys", Icon: "flame"},
-	{Path: PathRegions, Label: "Regions", Icon: "globe"},
-	{Path: PathDeferred, Label: "Deferred", Icon: "inbox"},
-	{Path: PathPools, Label: "Pools", Icon: "droplets"},
-	{Path: PathProfiles, Label: "Profiles", Icon: "waypoints"},
-	{Path: PathPeople, Label: "People & tokens", Icon: "users"},
-	{Path: PathAudit, Label: "Audit log", Icon: "scroll-text"},
-	{Path: PathImport, Label: "Import & export", Icon: "arrow-up-down"},
-	{Path: PathSettings, Label: "Settings", Icon: "sliders-horizontal"},
+// group is a group of the navigation.
+type group struct {
+	label   string
+	entries []entry
 }
 
-// Navigation are the entries of the navigation. The one whose path is here is marked as current.
-func Navigation(here string) []view.NavItem {
-	out := slices.Clone(entries)
-	for i := range out {
-		out[i].Current = out[i].Path == here
+// entry is an entry of the navigation. Only people with the role see it, if there is one.
+type entry struct {
+	path, label, icon string
+	role              access.Role
+}
+
+// groups are the groups of the navigation, in order.
+var groups = []group{
+	{"See", []entry{
+		{PathHome, "Overview", "layout-dashboard", ""},
+		{PathTraffic, "Traffic", "chart-line", ""},
+		{PathRequests, "Requests", "ban", ""},
+		{PathAlerts, "Alerts", "bell", ""},
+		{PathIncidents, "Incidents", "siren", ""},
+		{PathHotKeys, "Hot keys", "flame", ""},
+	}},
+	{"Change", []entry{
+		{PathRules, "Rules", "list-filter", ""},
+		{PathOverrides, "Overrides", "key-round", ""},
+		{PathPools, "Pools", "droplets", ""},
+		{PathProfiles, "Profiles", "waypoints", ""},
+		{PathImport, "Import & export", "arrow-up-down", ""},
+	}},
+	{"Try", []entry{
+		{PathExplain, "Explain", "search-code", ""},
+		{PathReplay, "Replay", "history", access.RoleEditor},
+	}},
+	{"Run", []entry{
+		{PathNodes, "Nodes", "server", ""},
+		{PathRegions, "Regions", "globe", ""},
+		{PathFailModes, "Fail modes", "shield-alert", ""},
+		{PathDeferred, "Deferred", "inbox", ""},
+		{PathAudit, "Audit log", "scroll-text", ""},
+		{PathPeople, "People & tokens", "users", ""},
+		{PathSettings, "Settings", "sliders-horizontal", ""},
+	}},
+}
+
+// Navigation returns the navigation at the page whose path is here, which is marked as current. It leaves out the other
+// pages that have nothing to show.
+func (v *Visit) Navigation(here string) []view.NavGroup {
+	return v.navigation(here, v.kit.unused())
+}
+
+// Places returns every page of the navigation that the person may see, also those with nothing to show.
+func (v *Visit) Places() (all []view.NavItem) {
+	for _, g := range v.navigation("", nil) {
+		all = append(all, g.Items...)
+	}
+	return all
+}
+
+func (v *Visit) navigation(here string, leave []string) []view.NavGroup {
+	out := make([]view.NavGroup, 0, len(groups))
+	for _, g := range groups {
+		shown := view.NavGroup{Label: g.label}
+		for _, e := range g.entries {
+			if e.path == here || v.User.Role.Includes(cmp.Or(e.role, access.RoleViewer)) && !slices.Contains(leave, e.path) {
+				shown.Items = append(shown.Items,
+					view.NavItem{Path: e.path, Label: e.label, Icon: e.icon, Current: e.path == here})
+			}
+		}
+		out = append(out, shown)
 	}
 	return out
+}
+
+// unused returns the paths of the pages that have nothing to show on this node.
+func (k *Kit) unused() (paths []string) {
+	node, set := k.Node(), k.Sets.Load()
+	for path, used := range map[string]bool{
+		PathRegions:   node.Region != "",
+		PathOverrides: set != nil && set.Overrides() != nil && set.Overrides().Len() > 0,
+		PathPools:     set != nil && len(set.Pools()) > 0,
+		PathDeferred:  set != nil && defers(set),
+	} {
+		if !used {
+			paths = append(paths, path)
+		}
+	}
+	return paths
+}
+
+// defers reports whether a rule in force defers requests over its limit.
+func defers(set *match.Set) bool {
+	for i := range set.Len() {
+		if set.At(i).Rule.OverLimit == rules.OverLimitDefer {
+			return true
+		}
+	}
+	return false
 }
 
 // staleAfter is how old the last confirmation by the database may be before every page shows a banner.
@@ -107,6 +180,8 @@ const (
 	PathHotKeys   = "/console/hot-keys"
 	PathRegions   = "/console/regions"
 	PathDeferred  = "/console/deferred"
+	PathNodes     = "/console/nodes"
+	PathOverrides = "/console/overrides"
 	PathPools     = "/console/pools"
 	PathProfiles  = "/console/profiles"
 	PathPeople    = "/console/people"

@@ -167,7 +167,7 @@ func (v *Visit) Offers(role access.Role) bool { return role == access.RoleViewer
 
 // Frame is the frame of a page. nav is the path of the page's entry in the navigation.
 func (v *Visit) Frame(title, nav string) view.Frame {
-	f := view.Frame{Title: title, Here: v.Request().URL.RequestURI(), Theme: v.currentTheme(), Nav: Navigation(nav)}
+	f := view.Frame{Title: title, Here: v.Request().URL.RequestURI(), Theme: v.currentTheme(), Nav: v.Navigation(nav)}
 	if v.Request().Method != http.MethodGet {
 		f.Here = PathHome
 	}

@@ -28,8 +28,7 @@ func (p *Pages) overview(v *kit.Visit) error {
 func (p *Pages) live(v *kit.Visit) Overview {
 	node := p.Node()
 	m := Overview{
-		Node: node.Status, Region: node.Region, Embedded: node.Embedded, Degraded: node.Degraded(),
-		Live: p.Fleet.Live(v.Ctx), Rates: map[string]Rate{}, Logs: p.logLines(),
+		Fleet: p.fleet(v), Node: node.Status, Embedded: node.Embedded, Degraded: node.Degraded(), Rates: map[string]Rate{}, Logs: p.logLines(),
 	}
 	for _, of := range rates {
 		m.Rates[of.name] = rateOf(m.Live.Seconds, of.count)
@@ -38,11 +37,6 @@ func (p *Pages) live(v *kit.Visit) Overview {
 	var err error
 	if m.Timeline, _, err = v.Timeline("", "", view.ParseRange(v.QueryParams(), p.Now(), "5m"), m.Query); err != nil {
 		p.Logger.Warn("the console could not read figures of traffic", "error", err)
-	}
-	for i := range m.Live.Nodes {
-		if n := &m.Live.Nodes[i]; !n.Unknown {
-			m.Newest = max(m.Newest, n.SetVersion)
-		}
 	}
 	latest, err := p.Denials.Denials(v.Ctx, history.Filter{Mode: rules.ModeEnforce}, maxLatest)
 	m.Latest, m.LatestIDs, m.LatestUnavailable = latest, p.RuleIDs(latest), kit.Unreadable(err)
@@ -160,11 +154,9 @@ func rateOf(seconds []history.Point, count func(history.Figures) int64) Rate {
 type Overview struct {
 	// Logs are the decision logs of this node; none if they are off.
 	Logs []LogLine
-	// Node is this node, Live the whole fleet.
+	Fleet
+	// Node is this node.
 	Node history.Status
-	Live history.Live
-	// Region is the region whose nodes these are, "" without regions.
-	Region string
 	// Rates are allowed, denied and degraded.
 	Rates    map[string]Rate
 	Query    view.Query
@@ -181,8 +173,7 @@ type Overview struct {
 	Attention Attention
 	// Incidents are the running incidents.
 	Incidents []incident.Incident
-	// Newest is the newest rules version of any node. HotKeys counts the hot keys of all nodes, Hot lists some of them.
-	Newest                          int64
+	// HotKeys counts the hot keys of all nodes, Hot lists some of them.
 	HotKeys                         int
 	Hot                             []view.HotLine
 	Active, Shadow                  int
@@ -191,24 +182,6 @@ type Overview struct {
 	Stored             int64
 	Embedded, Degraded bool
 	Recent             []view.RuleLine
-}
-
-// ofRegion says after a noun which nodes are meant, " of eu"; "" without regions.
-func (m *Overview) ofRegion() string {
-	if m.Region == "" {
-		return ""
-	}
-	return " of " + m.Region
-}
-
-// versionsDiffer reports whether nodes run different versions of the rules.
-func (m *Overview) versionsDiffer() bool {
-	for i := range m.Live.Nodes {
-		if n := &m.Live.Nodes[i]; !n.Silent && !n.Unknown && n.SetVersion != m.Newest {
-			return true
-		}
-	}
-	return false
 }
 
 // Rate is a rate per second with its recent history.

@@ -36,6 +36,7 @@ func (p *Pages) Routes() []kit.Route {
 		{Method: http.MethodGet, Path: kit.PathHome, Role: access.RoleViewer, Handle: p.overview},
 		{Method: http.MethodPost, Path: "/console/begin", Role: access.RoleViewer, Offline: true, Handle: hideBegin},
 		{Method: http.MethodGet, Path: kit.PathHotKeys, Role: access.RoleViewer, Handle: p.hotKeys},
+		{Method: http.MethodGet, Path: kit.PathNodes, Role: access.RoleViewer, Handle: p.nodes},
 		{Method: http.MethodGet, Path: kit.PathRegions, Role: access.RoleViewer, Handle: p.regions},
 		{Method: http.MethodGet, Path: kit.PathIncidents, Role: access.RoleViewer, Handle: p.incidents},
 		{Method: http.MethodGet, Path: pathIncidentsCSV, Role: access.RoleViewer, Handle: p.incidentsCSV},

@@ -149,6 +149,9 @@ type tried struct {
 
 // show shows how far a replay is, or its result. A script asks for the former and is led to the latter.
 func (p *Pages) show(v *kit.Visit) error {
+	if v.QueryParam(jobParam) == "" {
+		return p.begin(v)
+	}
 	m := Result{Job: p.findJob(v)}
 	of, ok := m.Job.Subject.(*tried)
 	switch {
@@ -168,7 +171,17 @@ func (p *Pages) show(v *kit.Visit) error {
 	if m.Name != "" {
 		title = "Try " + m.Name + " on recent traffic"
 	}
-	return v.Page(http.StatusOK, resultPage(v.Frame(title, kit.PathRules), m))
+	return v.Page(http.StatusOK, resultPage(v.Frame(title, kit.PathReplay), m))
+}
+
+// begin lists the rules that changed last, to begin with one of them.
+func (p *Pages) begin(v *kit.Visit) error {
+	list, err := v.Browse(rules.Browse{Query: rules.Query{PageSize: 10}, Sort: "updated_at", Desc: true})
+	if err != nil {
+		return err
+	}
+	_, hasLog := p.Jobs.Source()
+	return v.Page(http.StatusOK, beginPage(v.Frame("Replay", kit.PathReplay), list, hasLog, p.Jobs.Has()))
 }
 
 // cancel ends a job and shows its page.

@@ -25,19 +25,46 @@ const overridesPerPage = 50
 
 // listOverrides shows the overrides of a rule; the URL has the search and the page.
 func (p *Pages) listOverrides(v *kit.Visit, r rules.Rule) error {
-	after, _ := strconv.ParseInt(v.QueryParam("after"), 10, 64)
-	found, err := p.Overrides.ListOverrides(v.Ctx, rules.OverrideQuery{
-		RuleID: r.ID, Text: v.QueryParam("q"), IncludeExpired: v.QueryParam("ended") == "1", PageSize: overridesPerPage,
-		Around: p.Options().NetworksAround(v.QueryParam("q")), AfterID: max(0, after),
-	})
+	m, err := p.overrideTable(v, rules.OverrideQuery{RuleID: r.ID}, view.RulePath(r.ID)+"/overrides")
 	if err != nil {
 		return err
 	}
-	m := OverrideTable{
-		Rule: r, Overrides: found.Overrides, More: found.More, First: after <= 0, Now: p.Now(),
-		Query: view.NewQuery(view.RulePath(r.ID)+"/overrides", v.QueryParams(), "q", "ended"),
-	}
+	m.Rule = r
 	return v.Page(http.StatusOK, overridesPage(v.Frame("Overrides of "+r.Name, kit.PathRules), m))
+}
+
+// listAllOverrides shows the overrides of all rules.
+func (p *Pages) listAllOverrides(v *kit.Visit) error {
+	m, err := p.overrideTable(v, rules.OverrideQuery{AllRules: true}, kit.PathOverrides)
+	if err != nil {
+		return err
+	}
+	m.Rules = map[int64]string{}
+	for i := range m.Overrides {
+		id := m.Overrides[i].RuleID
+		if m.Rules[id] != "" {
+			continue
+		}
+		r, err := p.Rules.GetRule(v.Ctx, id)
+		if m.Rules[id] = r.Name; errors.Is(err, rules.ErrNotFound) {
+			m.Rules[id] = "rule " + view.Digits(id) // deleted a moment ago
+		} else if err != nil {
+			return err
+		}
+	}
+	return v.Page(http.StatusOK, allOverridesPage(v.Frame("Overrides", kit.PathOverrides), m))
+}
+
+// overrideTable returns the overrides that a query and the URL select.
+func (p *Pages) overrideTable(v *kit.Visit, q rules.OverrideQuery, path string) (OverrideTable, error) {
+	after, _ := strconv.ParseInt(v.QueryParam("after"), 10, 64)
+	q.Text, q.IncludeExpired = v.QueryParam("q"), v.QueryParam("ended") == "1"
+	q.Around, q.PageSize, q.AfterID = p.Options().NetworksAround(q.Text), overridesPerPage, max(0, after)
+	found, err := p.Overrides.ListOverrides(v.Ctx, q)
+	return OverrideTable{
+		Overrides: found.Overrides, More: found.More, First: after <= 0, Now: p.Now(),
+		Query: view.NewQuery(path, v.QueryParams(), "q", "ended"),
+	}, err
 }
 
 // overrideWords is the limit that an override sets.
@@ -65,9 +92,11 @@ func calendarWords(o *rules.Override, after string) string {
 	return after + "calendar " + o.Calendar.String()
 }
 
-// OverrideTable is the page of a rule's overrides.
+// OverrideTable is the page of the overrides of a rule, or of all rules.
 type OverrideTable struct {
+	// Rule is the rule of all overrides. If they are of several rules, Rules has their names by ID.
 	Rule      rules.Rule
+	Rules     map[int64]string
 	Overrides []rules.Override
 	// More means that there are later ones, First that there are no earlier ones.
 	More, First bool

@@ -1970,7 +1970,7 @@ func someOverrides(f view.Frame, m Page) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		} else {
-			templ_7745c5c3_Err = overrideTable(f, m.Rule, m.Overrides, time.Time{}).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = overrideTable(f, OverrideTable{Overrides: m.Overrides}).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -42,6 +42,7 @@ func (p *Pages) Routes() []kit.Route {
 			Handle: kit.WithRule(p.rollbackForm)},
 		{Method: http.MethodPost, Path: kit.PathRule + "/rollback", Role: editor, Handle: kit.OnRule(p.rollbackRule)},
 
+		{Method: http.MethodGet, Path: kit.PathOverrides, Role: viewer, Handle: p.listAllOverrides},
 		{Method: http.MethodGet, Path: pathOverrides, Role: viewer, Handle: kit.WithRule(p.listOverrides)},
 		{Method: http.MethodPost, Path: pathOverrides, Role: editor, Handle: kit.WithRule(p.saveOverride)},
 		{Method: http.MethodGet, Path: pathOverrides + "/new", Role: editor, Form: true,

@@ -213,7 +213,7 @@ func (m *Page) lead(l *Line, ids map[string]int64) {
 		l.Link = view.TenantLink(l.Key)
 		l.More = append(l.More, Link{requests.With("tenant", l.Key), "Requests", "Requests of " + l.Key})
 	case history.ByNode:
-		l.Link = kit.PathHome + "#live-nodes"
+		l.Link = kit.PathNodes
 	}
 }
 

@@ -19,7 +19,7 @@ type Frame struct {
 	Here string
 	// Theme is system, light or dark.
 	Theme string
-	Nav   []NavItem
+	Nav   []NavGroup
 	// User is empty if nobody is signed in; then there is no navigation.
 	User, Role        string
 	CanEdit, CanAdmin bool
@@ -57,6 +57,12 @@ func (b Bell) figure() string {
 		return "99+"
 	}
 	return Count(b.Active)
+}
+
+// NavGroup is a group of the navigation.
+type NavGroup struct {
+	Label string
+	Items []NavItem
 }
 
 // NavItem is an entry of the navigation.

@@ -62,7 +62,7 @@ func (f *Overrides) ListOverrides(_ context.Context, q rules.OverrideQuery) (rul
 		if q.Match != "" && (o.Match != q.Match || o.Prefix != q.Prefix) {
 			continue
 		}
-		if o.RuleID != q.RuleID || o.ID <= q.AfterID || !found || !q.IncludeExpired && o.Expired(Now) {
+		if !q.AllRules && o.RuleID != q.RuleID || o.ID <= q.AfterID || !found || !q.IncludeExpired && o.Expired(Now) {
 			continue
 		}
 		if p.More = len(p.Overrides) == q.PageSize; p.More {
