@@ -86,7 +86,7 @@ type OverrideQuery struct {
 	RuleID int64
 	// AllRules selects overrides of all rules, whatever RuleID is.
 	AllRules bool
-	Text   string // part of key or reason, any case
+	Text     string // part of key or reason, any case
 	// Around is what Options.NetworksAround returns for Text.
 	Around []string
 	// Match and Prefix, if Match is not empty, select one key.

@@ -17,8 +17,9 @@ import (
 	"sluice/web/webtest"
 )
 
-// maxPage is the most bytes of the HTML of a page on the wire, and maxAssets that of the assets that every page loads.
-const maxPage, maxAssets = 40_000, 50_000
+// maxPage is the most bytes of the HTML of a page on the wire, maxAssets that of the styles and scripts that every page
+// loads, and maxFont that of its typeface.
+const maxPage, maxAssets, maxFont = 40_000, 50_000, 28_000
 
 func TestGallery_EveryPageIsSmallAndWhole(t *testing.T) {
 	for _, s := range visitGallery(t) {
@@ -71,8 +72,8 @@ func TestPage_IsPackedForWhoUnderstandsIt(t *testing.T) {
 func TestAssets_AreKeptForEver(t *testing.T) {
 	w := world(t, webtest.Full)
 	total := 0
-	for _, name := range []string{"app.css", "app.js", "mark.svg", "vendor/htmx/htmx.min.js",
-		"vendor/htmx/hx-sse.min.js"} {
+	for _, name := range []string{"app.css", "forms.css", "tables.css", "figures.css", "app.js", "mark.svg",
+		"vendor/htmx/htmx.min.js", "vendor/htmx/hx-sse.min.js", "vendor/inter/inter.woff2"} {
 		b := w.Browser()
 		b.Header.Set("Accept-Encoding", "gzip")
 		page := b.Get(static.URL(name))
@@ -80,10 +81,21 @@ func TestAssets_AreKeptForEver(t *testing.T) {
 			page.Header.Get("X-Content-Type-Options") != "nosniff" {
 			t.Errorf("%s: %d %v", name, page.Code, page.Header)
 		}
+		if name == "vendor/inter/inter.woff2" {
+			if size := len(page.Body); size > maxFont || page.Header.Get("Content-Type") != "font/woff2" {
+				t.Errorf("the typeface: %d bytes of type %s", size, page.Header.Get("Content-Type"))
+			}
+			continue
+		}
 		total += len(page.Body)
 	}
 	if total > maxAssets {
 		t.Errorf("the assets of a page are %d bytes on the wire", total)
+	}
+	sheet := w.Browser().Get(static.URL("app.css"))
+	if !sheet.Has(`url("`+strings.TrimPrefix(static.URL("vendor/inter/inter.woff2"), static.Root)+`")`) ||
+		!strings.Contains(sheet.Header.Get("Content-Security-Policy"), "font-src 'self'") {
+		t.Error("the style sheet does not name the typeface as it is served")
 	}
 	if page := w.Browser().Get("/console/static/app.000000000000.css"); page.Code != http.StatusNotFound {
 		t.Errorf("another hash: %d", page.Code)

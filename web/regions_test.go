@@ -2,6 +2,7 @@ package web_test
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -35,12 +36,16 @@ func TestRegions_AreShownWithWhatIsWrong(t *testing.T) {
 func TestRegions_TheOverviewIsOfOne(t *testing.T) {
 	w := world(t, webtest.Full)
 	b := w.As(access.RoleViewer)
-	if page := b.Get("/console"); !page.Has("Decisions across all nodes, by rule.", "<h2>Nodes</h2>") {
+	if !b.Get("/console").Has("Decisions across all nodes, by rule.") || !b.Get("/console/nodes").Has("Every node reports") {
 		t.Error("without regions all nodes are all nodes")
 	}
 	w.Node.Region = "eu"
-	if page := b.Get("/console"); !page.Has("Decisions across all nodes of eu, by rule.", "<h2>Nodes of eu</h2>") {
-		t.Errorf("got %s", page.Body)
+	if !b.Get("/console").Has("Decisions across all nodes of eu, by rule.") ||
+		!b.Get("/console/nodes").Has("Every node of eu reports") {
+		t.Error("the pages do not name the region")
+	}
+	if groups, _ := navigation(t, b.Get("/console")); !slices.Contains(groups["Run"], "Regions") {
+		t.Errorf("the navigation lacks the regions: %q", groups["Run"])
 	}
 }
 

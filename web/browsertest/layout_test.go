@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chromedp/chromedp"
+
 	"sluice/web/webtest"
 )
 
@@ -134,6 +136,66 @@ func TestLayout_ADenialIsShortOnAPhone(t *testing.T) {
 	}
 }
 
+// TestLayout_ARequestIsALine: a page of denials shows many at once. Repeats are folded, and a checkbox shows them where no
+// script runs.
+func TestLayout_ARequestIsALine(t *testing.T) {
+	t.Parallel()
+	s := serve(t, webtest.Full, nil)
+	tab := s.tab(t, "viewer")
+	try(t, tab.WithoutScripts())
+	try(t, tab.Show(1440, 900, false))
+	const heights = `Math.max(0, ...[...document.querySelectorAll(".denials tbody tr, .oneline tbody tr")]
+		.map((e) => e.getBoundingClientRect().height))`
+	for _, path := range []string{"/console", "/console/denials", "/console/requests",
+		"/console/keys?rule=charges-per-user&key=user:42"} {
+		try(t, tab.Go(s.url+path))
+		if high := value[float64](t, tab, heights); high < 20 || high > 38 {
+			t.Errorf("%s: a line is %v pixels high", path, high)
+		}
+	}
+	const shown = `[...document.querySelectorAll(".denials tbody tr")].filter((e) => e.checkVisibility()).length`
+	try(t, tab.Go(s.url+"/console/denials"))
+	folded := value[int](t, tab, shown)
+	all := value[int](t, tab, `document.querySelectorAll(".denials tbody tr").length`)
+	if folded == 0 || folded >= all {
+		t.Fatalf("%d of %d lines are shown", folded, all)
+	}
+	times := value[int](t, tab, `Number(document.querySelector(".fold").textContent.replace(/[^0-9]/g, ""))`)
+	steps(t, tab, chromedp.Click(".fold"))
+	if got := value[int](t, tab, shown); times < 2 || got != folded+times-1 {
+		t.Errorf("after unfolding %d, %d of %d lines are shown, not %d", times, got, all, folded+times-1)
+	}
+	if high := value[float64](t, tab, heights); high > 38 {
+		t.Errorf("unfolded, a line is %v pixels high", high)
+	}
+}
+
+// TestLayout_NamesAreCutInTheMiddle: rules whose names differ only at their ends can be told apart.
+func TestLayout_NamesAreCutInTheMiddle(t *testing.T) {
+	t.Parallel()
+	long := "a-rule-with-quite-a-long-name-for-the-checkout-of-"
+	s := serve(t, webtest.Full, func(w *webtest.World) {
+		w.Rules.List[0].Name, w.Rules.List[1].Name = long+"customers", long+"suppliers"
+	})
+	tab := s.tab(t, "admin")
+	for _, width := range []int64{390, 1024, 1440, 1920} {
+		try(t, tab.Show(width, 900, false))
+		try(t, tab.Go(s.url+"/console/rules"))
+		if got := value[string](t, tab, `[...document.querySelectorAll(".rules tbody th a .middle")].map((e) => {
+			const cell = e.closest("th").getBoundingClientRect(), end = e.lastElementChild.getBoundingClientRect();
+			const a = e.closest("a"), whole = e.textContent;
+			return end.right > cell.right + 1 || end.width < 40 ? whole + " has no end"
+				: e.firstElementChild.getBoundingClientRect().width < 40 ? whole + " has no beginning"
+				: a.getAttribute("aria-label") !== whole || !e.closest("th").title.startsWith(whole) ? whole + " is nowhere whole" : "";
+		}).filter(Boolean).join(", ")`); got != "" {
+			t.Errorf("%d wide: %s", width, got)
+		}
+		if n := value[int](t, tab, `document.querySelectorAll(".rules .middle").length`); n < 2 {
+			t.Errorf("%d wide: %d names are cut", width, n)
+		}
+	}
+}
+
 // TestLayout_ARuleIsALine: a page shows many rules at once, and on a phone each can be selected by a finger.
 func TestLayout_ARuleIsALine(t *testing.T) {
 	t.Parallel()
@@ -144,7 +206,7 @@ func TestLayout_ARuleIsALine(t *testing.T) {
 	})
 	tab := s.tab(t, "admin")
 	for _, path := range []string{"/console/rules", "/console/rules?group=owner", "/console/rules?sort=denied"} {
-		for _, width := range []int64{1024, 1280, 1920} {
+		for _, width := range []int64{1024, 1280, 1440, 1920} {
 			try(t, tab.Show(width, 900, false))
 			try(t, tab.Go(s.url+path))
 			if got := value[float64](t, tab,

@@ -64,14 +64,25 @@ func run(said io.Writer, out, pictures, only string) error {
 	return picture(said, out, pictures, shown)
 }
 
-var assetPath = regexp.MustCompile(regexp.QuoteMeta(static.Root) + `[^"]+`)
+var (
+	assetPath = regexp.MustCompile(regexp.QuoteMeta(static.Root) + `[^"]+`)
+	// inSheet is a file that a style sheet names.
+	inSheet = regexp.MustCompile(`url\("([^"]+)"\)`)
+)
 
 // write stores a page and the assets it names, so that it opens from the disk.
 func write(out, name, body string) error {
-	for _, path := range assetPath.FindAllString(body, -1) {
+	paths := assetPath.FindAllString(body, -1)
+	for i := 0; i < len(paths); i++ {
+		path := paths[i]
 		a, ok := static.Find(path)
 		if !ok {
 			return fmt.Errorf("%s names %s, which is not served", name, path)
+		}
+		if strings.HasSuffix(path, ".css") {
+			for _, m := range inSheet.FindAllSubmatch(a.Body, -1) {
+				paths = append(paths, static.Root+string(m[1]))
+			}
 		}
 		file := filepath.Join(out, filepath.FromSlash(strings.TrimPrefix(path, "/")))
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
@@ -91,7 +102,7 @@ var looks = []struct {
 	width, height int64
 	dark          bool
 }{
-	{"light", 1280, 800, false}, {"dark", 1280, 800, true}, {"phone", 390, 780, false},
+	{"light", 1440, 900, false}, {"dark", 1440, 900, true}, {"phone", 390, 780, false},
 	{"wide", 1920, 1080, false}, {"phone-dark", 390, 780, true},
 }
 

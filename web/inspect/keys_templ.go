@@ -335,7 +335,7 @@ func keyBucketPage(f view.Frame, m KeyPage) templ.Component {
 					return templ_7745c5c3_Err
 				}
 			} else if len(m.Recent) > 0 {
-				templ_7745c5c3_Err = sampleTable(m.Recent, m.IDs, true, false).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = sampleTable(folds(m.Recent, true), m.IDs, false).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}

@@ -151,8 +151,8 @@ func (k *Kit) encrypted(r *http.Request) bool {
 
 // policy allows a page only what this server serves: no inline scripts or styles, nothing of other sites, and no frame
 // around it.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
-	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; img-src 'self'; " +
+	"connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 func secure(h http.Header, encrypted bool) {
 	h.Set("Content-Security-Policy", policy)

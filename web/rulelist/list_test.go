@@ -14,7 +14,7 @@ import (
 	"sluice/web/webtest"
 )
 
-var rowName = regexp.MustCompile(`<th scope="row"[^>]*><a href="/console/rules/\d+">([^<]*)</a>`)
+var rowName = regexp.MustCompile(`<th scope="row" title="([a-z0-9-]+)[",:]`)
 
 // names are the rules of a list, in order.
 func names(page webtest.Page) []string {

@@ -15,6 +15,7 @@
   const full = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
   const brief = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
   const day = new Intl.DateTimeFormat(undefined, { dateStyle: "medium" });
+  const dayThisYear = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric" });
   const sameYear = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit" });
   const clock = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
   const hours = new Intl.DateTimeFormat(undefined, { timeStyle: "short" });
@@ -27,7 +28,7 @@
     for (const [below, unit, size] of steps) {
       if (Math.abs(s) < below) return ages.format(Math.round(s / size), unit);
     }
-    return day.format(then);
+    return (then.getFullYear() === new Date().getFullYear() ? dayThisYear : day).format(then);
   }
 
   // Which of two equal times of the clock an instant is, as in " GMT+2": clocks go back soon after the first one.

@@ -187,3 +187,22 @@ func RequestWords(d *history.Request) string {
 	}
 	return chars.Shown(words)
 }
+
+// tailRunes is how much of the end of a name is always shown.
+const tailRunes = 12
+
+// Cut reports whether Middle may cut a name.
+func Cut(name string) bool {
+	head, _ := halves(name)
+	return head != ""
+}
+
+// halves divides a name, as people see it, into what may be cut and its end. A short name has no head.
+func halves(name string) (head, tail string) {
+	runes := []rune(chars.Shown(name))
+	at := len(runes) - tailRunes
+	if at < tailRunes {
+		return "", string(runes)
+	}
+	return string(runes[:at]), string(runes[at:])
+}
