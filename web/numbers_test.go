@@ -19,6 +19,7 @@ import (
 
 // ownNumbers are the files that write numbers themselves, because no person reads those.
 var ownNumbers = map[string]string{
+	"view/axis.go":          "places of ticks in drawings",
 	"view/bands.go":         "places and widths of bands in drawings",
 	"view/chart.go":         "coordinates of drawings",
 	"view/marks.go":         "a position in the style of a mark",

@@ -53,6 +53,10 @@ func Rate(perSecond float64) string {
 	return tenths(perSecond) + "/s"
 }
 
+// RoundRate writes a round number per second, such as a tick of an axis, with the decimals that it has: "2,000/s",
+// "0.005/s".
+func RoundRate(perSecond float64) string { return Decimal(perSecond) + "/s" }
+
 // Bytes writes a number of bytes: "512 B", "42.5 kB", "1.8 MB".
 func Bytes(n int64) string {
 	f, unit := float64(n), "B"

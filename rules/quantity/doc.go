@@ -3,6 +3,7 @@
 //
 //	Amount(10000)                          "10,000"
 //	Rate(0.25)                             "0.3/s"
+//	RoundRate(0.005)                       "0.005/s"
 //	Bytes(42_500)                          "42.5 kB"
 //	Length(95 * time.Second)               "1 min 35 s"
 //	Wait(105_400 * time.Millisecond)       "1 min 46 s", rounded up

@@ -25,6 +25,11 @@ func TestAmount_SeparatesThousands(t *testing.T) {
 			t.Errorf("Rate(%v) = %q, want %q", n, got, want)
 		}
 	}
+	for n, want := range map[float64]string{0: "0/s", 0.005: "0.005/s", 2.5: "2.5/s", 20_000: "20,000/s"} {
+		if got := quantity.RoundRate(n); got != want {
+			t.Errorf("RoundRate(%v) = %q, want %q", n, got, want)
+		}
+	}
 	for n, want := range map[int64]string{512: "512 B", 42_500: "42.5 kB", 1_800_000: "1.8 MB"} {
 		if got := quantity.Bytes(n); got != want {
 			t.Errorf("Bytes(%d) = %q, want %q", n, got, want)

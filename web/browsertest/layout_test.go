@@ -57,8 +57,8 @@ func TestLayout_TimesBelowAChartStandApart(t *testing.T) {
 	s := serve(t, webtest.Full, nil)
 	tab := s.tab(t, "editor")
 	const tooClose = `(() => {
-		const all = [...document.querySelectorAll(".graph-times span")].filter((e) => e.checkVisibility())
-			.map((e) => [e.textContent, e.firstElementChild.getBoundingClientRect()]);
+		const all = [...document.querySelectorAll(".axis-x text")].filter((e) => getComputedStyle(e).visibility !== "hidden")
+			.map((e) => [e.textContent, e.getBoundingClientRect()]);
 		return all.length < 2 ? "no times" : all.slice(1).filter(([_, r], i) => r.left < all[i][1].right + 8)
 			.map(([text]) => text).join(", ");
 	})()`

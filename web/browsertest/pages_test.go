@@ -99,9 +99,9 @@ const foreignTimes = `[...document.querySelectorAll("time")].filter(e => {
 	const at = new Date(e.dateTime);
 	if (isNaN(at)) return true;
 	const day = (d) => new Intl.DateTimeFormat("en", {dateStyle: "short", timeZone: "Asia/Kathmandu"}).format(d);
-	const tick = e.hasAttribute("data-tick"), short = tick || e.hasAttribute("data-when");
+	const short = e.hasAttribute("data-when");
 	const clock = e.hasAttribute("data-clock") || short && day(at) === day(new Date());
-	const style = clock ? {timeStyle: tick ? "short" : "medium"}
+	const style = clock ? {timeStyle: "medium"}
 		: e.hasAttribute("data-exact") ? {dateStyle: "medium", timeStyle: "medium"}
 		: short ? {month: "short", day: "numeric", hour: "2-digit", minute: "2-digit"}
 		: {dateStyle: "medium", timeStyle: "short"};

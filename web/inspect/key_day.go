@@ -139,13 +139,24 @@ func (d *KeyDay) total(hour int) int64 {
 	return sum
 }
 
-// top is the largest number of decisions in an hour, at least 1.
-func (d *KeyDay) top() int64 {
-	top := int64(1)
+// values is the axis of the values, on which the largest rate fits.
+func (d *KeyDay) values() view.Values {
+	top := int64(0)
 	for i := range hoursOfDay {
 		top = max(top, d.total(i))
 	}
-	return top
+	return view.ValuesTo(rateOf(top))
+}
+
+// rateOf is a number of decisions in an hour as decisions per second.
+func rateOf(n int64) float64 { return float64(n) / time.Hour.Seconds() }
+
+// rateWords is rateOf for people, "" for an unknown number.
+func rateWords(n int64) string {
+	if n < 0 {
+		return ""
+	}
+	return view.PerSecond(rateOf(n))
 }
 
 // Sizes of the drawn chart, in its own units.
@@ -155,10 +166,9 @@ const (
 )
 
 // bars draws a layer.
-func (d *KeyDay) bars(layer int) string {
+func (d *KeyDay) bars(layer int, axis view.Values) string {
 	var b strings.Builder
 	const width = dayWidth / hoursOfDay
-	scale := (dayHeight - 4) / float64(d.top())
 	for h, n := range d.Layers[layer].Hours {
 		if n <= 0 {
 			continue
@@ -167,8 +177,9 @@ func (d *KeyDay) bars(layer int) string {
 		for i := range layer {
 			below += max(0, d.Layers[i].Hours[h])
 		}
-		fmt.Fprintf(&b, "M%s %sh%sv-%sh-%sz", view.Tenths(float64(h)*width+.5), view.Tenths(dayHeight-float64(below)*scale),
-			view.Tenths(width-1), view.Tenths(max(float64(n)*scale, .5)), view.Tenths(width-1))
+		fmt.Fprintf(&b, "M%s %sh%sv-%sh-%sz", view.Tenths(float64(h)*width+.5),
+			view.Tenths(dayHeight-axis.Height(rateOf(below))), view.Tenths(width-1),
+			view.Tenths(max(axis.Height(rateOf(n)), .5)), view.Tenths(width-1))
 	}
 	return b.String()
 }

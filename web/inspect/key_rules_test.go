@@ -156,7 +156,8 @@ func TestKey_HoursAreThoseInWhichTheKeyWasActive(t *testing.T) {
 	})
 	page := w.As(access.RoleViewer).Get("/console/keys?rule=search-per-user&key=user%3A99")
 	if !page.Has("Decisions in 3 known hours of the last 24", "search-per-user 16", "16 ± 3",
-		`data-label="search-per-user">7<`, `data-label="search-per-user">0<`, `data-label="search-per-user">–<`, "in the hour from ") {
+		`data-label="search-per-user" data-rate="under 0.1/s">7<`, `data-label="search-per-user" data-rate="0/s">0<`,
+		`data-label="search-per-user" data-rate="">–<`, "in the hour from ") {
 		t.Errorf("%s", page.Body)
 	}
 }

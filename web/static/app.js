@@ -2,7 +2,6 @@
 //   <time datetime [data-ago]>   written in the viewer's zone, or as an age
 //   <time datetime data-when>    the same in lists: of today only the time, of this year no year, the age in the title
 //   <time datetime data-exact>   the same to the second
-//   <time datetime data-tick>    below a chart: of today only the time, without seconds
 //   data-own-zone                names the viewer's zone
 //   data-search                  the field that "/" goes to
 //   data-submit                  a filter that is applied on selection
@@ -18,7 +17,6 @@
   const dayThisYear = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric" });
   const sameYear = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit" });
   const clock = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
-  const hours = new Intl.DateTimeFormat(undefined, { timeStyle: "short" });
   const ages = new Intl.RelativeTimeFormat(undefined, { numeric: "auto", style: "short" });
   const steps = [[60, "second", 1], [3600, "minute", 60], [86400, "hour", 3600], [7 * 86400, "day", 86400]];
 
@@ -50,9 +48,7 @@
       const when = t.hasAttribute("data-when");
       const now = new Date();
       const list = at.toDateString() === now.toDateString() ? clock : at.getFullYear() === now.getFullYear() ? sameYear : brief;
-      const tick = t.hasAttribute("data-tick") ? (list === clock ? hours : list) : null;
-      const format = tick ?? (when ? list : t.hasAttribute("data-clock") ? clock :
-        t.hasAttribute("data-exact") ? full : brief);
+      const format = when ? list : t.hasAttribute("data-clock") ? clock : t.hasAttribute("data-exact") ? full : brief;
       const text = t.hasAttribute("data-ago") && !when ? age(at) : format.format(at) + twice(at);
       if (t.textContent !== text) t.textContent = text;
       const whole = full.format(at) + twice(at) + (when ? ", " + age(at) : "");

@@ -27,13 +27,6 @@ type Timeline struct {
 	Unreadable bool
 }
 
-// Sizes of the drawn chart, in its own units.
-const (
-	chartWidth  = 600
-	chartHeight = 160
-	stripHeight = 4 // of the strip above the bars
-)
-
 // layer is a part of the bars of a chart: count is its height, base the height of the layers below it. A strip is above
 // all bars.
 type layer struct {
@@ -61,15 +54,23 @@ func (t *Timeline) Sum() history.Figures {
 	return sum
 }
 
-// top is the largest number of decisions in a point, at least 1.
-func (t *Timeline) top() int64 {
-	top := int64(1)
+// values is the axis of the values, on which the largest rate fits.
+func (t *Timeline) values() Values {
+	top := int64(0)
 	for _, list := range [][]history.Point{t.Points, t.Earlier} {
 		for i := range list {
 			top = max(top, list[i].Total())
 		}
 	}
-	return top
+	return ValuesTo(t.rate(top))
+}
+
+// rate is a number of requests in a point as requests per second.
+func (t *Timeline) rate(n int64) float64 { return float64(n) / t.Range.Width.Seconds() }
+
+// times is the axis of the time.
+func (t *Timeline) times() Times {
+	return Times{From: t.Range.From, To: t.Range.To, Days: t.Range.Width >= history.Day}
 }
 
 func (t *Timeline) known() bool { return anyKnown(t.Points) }
@@ -79,9 +80,9 @@ func anyKnown(points []history.Point) bool {
 }
 
 // bars draws a layer.
-func (t *Timeline) bars(l layer) string {
+func (t *Timeline) bars(l layer, axis Values) string {
 	var b strings.Builder
-	top, width := float64(t.top()), float64(chartWidth)/float64(max(1, len(t.Points)))
+	width := float64(chartWidth) / float64(max(1, len(t.Points)))
 	gap := min(1, width/5)
 	for i := range t.Points {
 		f := &t.Points[i].Figures
@@ -90,11 +91,11 @@ func (t *Timeline) bars(l layer) string {
 			continue
 		}
 		if l.strip { // neighbours touch
-			fmt.Fprintf(&b, "M%s 0h%sv%sh-%sz", Tenths(float64(i)*width), Tenths(width), Digits(stripHeight), Tenths(width))
+			fmt.Fprintf(&b, "M%s 0h%sv%sh-%sz", Tenths(float64(i)*width), Tenths(width), Digits(chartTop), Tenths(width))
 			continue
 		}
-		height := float64(n) / top * (chartHeight - 4)
-		bottom := chartHeight - float64(l.base(f))/top*(chartHeight-stripHeight)
+		height := axis.Height(t.rate(n))
+		bottom := chartHeight - axis.Height(t.rate(l.base(f)))
 		fmt.Fprintf(&b, "M%s %sh%sv-%sh-%sz", Tenths(float64(i)*width+gap/2), Tenths(bottom), Tenths(width-gap),
 			Tenths(max(height, .5)), Tenths(width-gap))
 	}
@@ -119,9 +120,9 @@ func (t *Timeline) gaps() string {
 }
 
 // before draws the decisions of the earlier range as a line.
-func (t *Timeline) before() string {
+func (t *Timeline) before(axis Values) string {
 	var b strings.Builder
-	top, width := float64(t.top()), float64(chartWidth)/float64(max(1, len(t.Earlier)))
+	width := float64(chartWidth) / float64(max(1, len(t.Earlier)))
 	draw := "M"
 	for i := range t.Earlier {
 		if !t.Earlier[i].Known {
@@ -129,22 +130,13 @@ func (t *Timeline) before() string {
 			continue
 		}
 		b.WriteString(draw + Tenths((float64(i)+.5)*width) + " " +
-			Tenths(chartHeight-float64(t.Earlier[i].Total())/top*(chartHeight-stripHeight)))
+			Tenths(chartHeight-axis.Height(t.rate(t.Earlier[i].Total()))))
 		draw = "L"
 	}
 	return b.String()
 }
 
-// ticks are the instants below the chart.
-func (t *Timeline) ticks() []time.Time {
-	var out []time.Time
-	for i := range 5 {
-		out = append(out, t.Range.From.Add(t.Range.To.Sub(t.Range.From)*time.Duration(i)/5).Truncate(t.Range.Width))
-	}
-	return out
-}
-
-// step is the length of a point, as in "per minute".
+// step is the length of a point, as in "one bar per minute".
 func (t *Timeline) step() string {
 	if t.Range.Width >= history.Day {
 		return StepWords(t.Range.Width) + " of UTC"
@@ -172,6 +164,18 @@ func (t *Timeline) totals() string {
 		s += ", " + Count(f.Degraded) + " by fail modes (" + FailModeWords(&f) + ")"
 	}
 	return s + " in " + t.Range.Words()
+}
+
+// sumWords describes the chart, and the range that it is compared with.
+func (t *Timeline) sumWords() string {
+	var parts []string
+	if t.known() {
+		parts = append(parts, t.totals())
+	}
+	if t.Earlier != nil {
+		parts = append(parts, t.earlierTotals())
+	}
+	return strings.Join(parts, "; ")
 }
 
 // earlierTotals describes the range that this one is compared with.
@@ -212,4 +216,12 @@ func countOf(p history.Point, l layer) string {
 		return Count(p.Degraded) + " (" + Count(p.DegradedDenied) + " denied)"
 	}
 	return Count(l.count(&p.Figures))
+}
+
+// rateOf is countOf as requests per second, "" for what is not known.
+func (t *Timeline) rateOf(p history.Point, l layer) string {
+	if !p.Known {
+		return ""
+	}
+	return PerSecond(t.rate(l.count(&p.Figures)))
 }
