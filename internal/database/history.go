@@ -2,11 +2,13 @@ package database
 
 import (
 	"context"
+	"time"
 
 	"gorm.io/gorm"
 
 	"sluice/rules"
 	"sluice/rules/field"
+	"sluice/rules/match"
 )
 
 // RuleHistory returns the versions of a rule, newest first, each with its changes. A deleted rule
@@ -33,6 +35,33 @@ func (d *DB) RuleHistory(ctx context.Context, id int64, limit int, before int64)
 		return nil, rules.ErrNotFound
 	}
 	return revisionsOf(rows, limit), nil
+}
+
+// RulesBackTo returns the change that leads from the current rules back to those of an instant, without pools, profiles
+// and overrides. ok is false, and the change is empty, if more than most rules have changed since then.
+func (d *DB) RulesBackTo(ctx context.Context, at time.Time, most int) (back match.Delta, ok bool, err error) {
+	var ids []int64
+	var rows []revisionRow
+	err = d.readIn(ctx, d.callTimeout, func(tx *gorm.DB) error {
+		err := tx.Model(&revisionRow{}).Where("at > ?", newRowTime(at)).Distinct().Limit(most+1).
+			Pluck("rule_id", &ids).Error
+		if err != nil || len(ids) == 0 || len(ids) > most {
+			return err
+		}
+		last := tx.Model(&revisionRow{}).Select("rule_id, MAX(version)").
+			Where("rule_id IN ? AND at <= ?", ids, newRowTime(at)).Group("rule_id")
+		return tx.Where("(rule_id, version) IN (?)", last).Find(&rows).Error
+	})
+	if err != nil || len(ids) > most {
+		return back, false, err
+	}
+	back.Removed = ids // but for those that existed
+	for i := range rows {
+		if rev := rows[i].revision(); rev.Action != actionDelete {
+			back.Changed = append(back.Changed, rev.Rule)
+		}
+	}
+	return back, true, nil
 }
 
 // LastNames returns the names that rules have, or had when they were deleted, with one query. Ids

@@ -10,6 +10,7 @@ import (
 	"sluice/internal/audit"
 	"sluice/rules"
 	"sluice/rules/field"
+	"sluice/rules/match"
 )
 
 func TestHistory_TellsTheWholeLifeOfARule(t *testing.T) {
@@ -179,6 +180,61 @@ func TestHistory_SurvivesADamagedSnapshot(t *testing.T) {
 		var invalid *field.ValidationError
 		if _, err := d.RollbackRule(t.Context(), ada, a.ID, 1, 0); !errors.As(err, &invalid) {
 			t.Errorf("rolling back to it: %v", err)
+		}
+	})
+}
+
+// TestRulesBackTo_LeadsBackToTheRulesOfAnInstant edits, creates and deletes rules after an instant, and undoes that.
+func TestRulesBackTo_LeadsBackToTheRulesOfAnInstant(t *testing.T) {
+	onEach(t, func(t *testing.T, d *DB) {
+		ctx := t.Context()
+		same, edited, deleted := mustCreate(t, d, sample("same")), mustCreate(t, d, sample("edited")),
+			mustCreate(t, d, sample("deleted"))
+		gone := mustCreate(t, d, sample("gone-before"))
+		if err := d.DeleteRule(ctx, ada, gone.ID, 0); err != nil {
+			t.Fatal(err)
+		}
+		past, err := d.RuleHistory(ctx, gone.ID, 1, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := past[0].At
+		edit := edited
+		for edit.Limit = 8; edit.Limit < 10; edit.Limit++ {
+			if _, err := d.UpdateRule(ctx, ada, edit, 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := d.DeleteRule(ctx, ada, deleted.ID, 0); err != nil {
+			t.Fatal(err)
+		}
+		created := mustCreate(t, d, sample("created"))
+
+		back, ok, err := d.RulesBackTo(ctx, at, 3)
+		if err != nil || !ok {
+			t.Fatalf("ok %v, %v", ok, err)
+		}
+		now, err := match.Compile([]rules.Rule{same, edit, created}, 7, match.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		then, err := now.Apply(back)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []rules.Rule
+		for i := range then.Len() {
+			got = append(got, then.At(i).Rule)
+		}
+		if diff := cmp.Diff([]rules.Rule{same, edited, deleted}, got); diff != "" {
+			t.Errorf("the rules of then (-want +got):\n%s", diff)
+		}
+		if back, ok, err := d.RulesBackTo(ctx, at, 2); ok || err != nil || len(back.Changed)+len(back.Removed) > 0 {
+			t.Errorf("more changes than asked for: %+v, %v, %v", back, ok, err)
+		}
+		if back, ok, err := d.RulesBackTo(ctx, created.CreatedAt, 3); !ok || err != nil ||
+			len(back.Changed)+len(back.Removed) > 0 {
+			t.Errorf("nothing has changed since: %+v, %v, %v", back, ok, err)
 		}
 	})
 }

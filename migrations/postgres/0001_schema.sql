@@ -68,6 +68,7 @@ CREATE TABLE rule_revisions (
     rule       JSONB       NOT NULL,
     PRIMARY KEY (rule_id, version)
 );
+CREATE INDEX rule_revisions_at ON rule_revisions (at);
 
 -- Who changed what, complete; written in the transaction of the change.
 CREATE TABLE audit_log (

@@ -62,6 +62,7 @@ CREATE TABLE rule_revisions (
     rule       TEXT    NOT NULL CHECK (json_valid(rule)),
     PRIMARY KEY (rule_id, version)
 ) STRICT;
+CREATE INDEX rule_revisions_at ON rule_revisions (at);
 
 CREATE TABLE audit_log (
     id           INTEGER PRIMARY KEY AUTOINCREMENT,
