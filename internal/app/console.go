@@ -171,7 +171,8 @@ func inspectDeps(cfg *config.Serve, checker *decide.Checker, regions decide.Regi
 		Held: func(ctx context.Context, rule *match.Compiled, key limiter.Key) []web.Held {
 			return heldOf(checker.Held(ctx, rule, key))
 		},
-		Buckets: checker.Buckets, Resets: db, Deferrals: deferrals{checker, db}, TenantAttribute: cfg.TenantAttribute,
+		Buckets: checker.Buckets, Resets: db, Deferrals: deferrals{checker, db}, RulesBackTo: db.RulesBackTo,
+		TenantAttribute: cfg.TenantAttribute,
 	}
 	if regions != nil {
 		deps.Spent, deps.Home = regions.Spent, regions.Home

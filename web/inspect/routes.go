@@ -5,6 +5,7 @@ package inspect
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"github.com/a-h/templ"
 
@@ -37,6 +38,9 @@ type Deps struct {
 	Resets Resets
 	// Deferrals lists and drops deferred requests.
 	Deferrals Deferrals
+	// RulesBackTo returns the change that leads from the stored rules back to those of an instant. ok is false if more
+	// than most rules have changed since. Errors wrap rules.ErrUnavailable.
+	RulesBackTo func(ctx context.Context, at time.Time, most int) (back match.Delta, ok bool, err error)
 	// TenantAttribute is the attribute that names the tenant of a request.
 	TenantAttribute string
 }
@@ -61,6 +65,7 @@ func (p *Pages) Routes() []kit.Route {
 	return []kit.Route{
 		{Method: http.MethodGet, Path: kit.PathDenials, Role: access.RoleViewer, Handle: p.listSamples},
 		{Method: http.MethodGet, Path: kit.PathRequests, Role: access.RoleViewer, Handle: p.listSamples},
+		{Method: http.MethodGet, Path: pathRequest, Role: access.RoleViewer, Handle: p.sampledPage},
 		{Method: http.MethodGet, Path: kit.PathSearch, Role: access.RoleViewer, Handle: p.searchPage},
 		{Method: http.MethodPost, Path: kit.PathSearch, Role: access.RoleViewer, Offline: true,
 			Handle: kit.Posted(p.searchFor)},

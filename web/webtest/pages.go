@@ -118,6 +118,13 @@ func Gallery() []Shown {
 		{Name: "requests", About: "Sampled requests", Role: access.RoleViewer, Path: "/console/requests"},
 		{Name: "requests-moment", About: "Sampled requests, a moment", Role: access.RoleViewer,
 			Path: "/console/requests?from=2020-01-01T00:00:00Z&to=2020-01-01T00:00:10Z"},
+		{Name: "request", About: "A denied request and the rules of its time", Role: access.RoleViewer,
+			Path: "/console/requests/2", Prepare: editedSince},
+		{Name: "request-allowed", About: "An allowed request", Role: access.RoleViewer, Path: "/console/requests/a0"},
+		{Name: "request-hostile", About: "A request with hostile text", Role: access.RoleViewer,
+			Path: "/console/requests/s5"},
+		{Name: "request-gone", About: "A request that is no longer stored", Role: access.RoleViewer,
+			Path: "/console/requests/long-gone"},
 		{Name: "denials-search", About: "Denials, no match", Role: access.RoleViewer,
 			Path: "/console/denials?key=nobody&since=5m"},
 		{Name: "denials-empty", About: "No denials yet", Kind: Empty, Role: access.RoleViewer, Path: "/console/denials"},
@@ -249,6 +256,12 @@ func editMeanwhile(w *World) {
 	r := w.Rules.List[0].Clone()
 	r.Limit, r.Description = 120, "Raised for the sale."
 	_, _ = w.Rules.UpdateRule(context.Background(), rules.Actor{Kind: "user", Name: "ada"}, r, r.Version)
+}
+
+// editedSince lets ada edit the first rule and puts it in force.
+func editedSince(w *World) {
+	editMeanwhile(w)
+	mustCompile(w)
 }
 
 // everything gives the second rule as much as one rule can have.

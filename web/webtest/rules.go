@@ -5,11 +5,13 @@ import (
 	"context"
 	"slices"
 	"strconv"
+	"time"
 
 	"sluice/internal/history"
 	"sluice/limiter"
 	"sluice/rules"
 	"sluice/rules/field"
+	"sluice/rules/match"
 	"sluice/web"
 )
 
@@ -146,6 +148,26 @@ func (f *Rules) RuleHistory(_ context.Context, id int64, limit int, before int64
 		}
 	}
 	return out[:min(len(out), cmp.Or(limit, len(out)))], nil
+}
+
+// RulesBackTo implements what web.Inspect asks for.
+func (f *Rules) RulesBackTo(_ context.Context, at time.Time, most int) (back match.Delta, ok bool, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for id, past := range f.Revisions {
+		if len(past) == 0 || !past[0].At.After(at) {
+			continue
+		}
+		back.Removed = append(back.Removed, id)
+		i := slices.IndexFunc(past, func(r rules.Revision) bool { return !r.At.After(at) })
+		if i >= 0 && past[i].Action != "delete" {
+			back.Changed = append(back.Changed, past[i].Rule.Clone())
+		}
+	}
+	if f.Err != nil || len(back.Removed) > most {
+		return match.Delta{}, false, f.Err
+	}
+	return back, true, nil
 }
 
 // Denials implements kit.DenialLog.

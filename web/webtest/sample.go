@@ -45,7 +45,7 @@ func SampleRules() []rules.Rule {
 	for i := range list {
 		r := &list[i]
 		r.ID, r.Version, r.IsActive = int64(i+1), int64(i%4+1), r.Name != "legacy-api"
-		r.CreatedAt, r.UpdatedAt = Now.Add(-900*time.Hour), Now.Add(-time.Duration(i*i)*73*time.Minute)
+		r.CreatedAt, r.UpdatedAt = Now.Add(-900*time.Hour), Now.Add(-time.Duration(120+i*i*73)*time.Minute)
 		r.Normalize()
 	}
 	return list

@@ -217,6 +217,7 @@ func (w *World) Deps(welcome *web.Welcome) web.Deps {
 			Buckets: w.Counters.Buckets, Spent: w.Counters.Spent, Held: w.Counters.Held, Home: w.Counters.Home,
 			Resets:          w.Counters,
 			Deferrals:       w.Deferrals,
+			RulesBackTo:     w.Rules.RulesBackTo,
 			TenantAttribute: "tenant"},
 		Profiles: w.Profiles.Store(), Alerts: web.Alerts{Board: w.Alerts, Events: w.Alerts, Webhooks: w.Webhooks},
 		People: web.People{People: &People{w}, Tokens: w.Tokens, Audit: w.Log, TokensChanged: w.changed},
