@@ -9,6 +9,7 @@
 package access
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -43,7 +44,7 @@ func Scopes() []Scope {
 type Token struct {
 	// ID is assigned by the database and never reused; 0 before that.
 	ID int64
-	// Name is unique among the tokens in force.
+	// Name is unique among the tokens that are neither revoked nor rotated.
 	Name      string
 	Hash      [32]byte `json:"-"` // SHA-256 of the secret
 	Scopes    []Scope
@@ -51,7 +52,11 @@ type Token struct {
 	CreatedAt time.Time
 	ExpiresAt *time.Time // nil: never
 	RevokedAt *time.Time // nil: in force
-	LastUsed  *time.Time // nil: never, or not recorded
+	// ReplacedAt is when the token was rotated, nil if it was not. It stays in force until ExpiresAt beside the token of
+	// the same name that replaces it.
+	ReplacedAt *time.Time
+	// LastUse is the last use that was recorded, nil for none. Keyrings do not have it.
+	LastUse *Use
 	// Certificate: this is no stored token but stands for a client certificate, with its name and scopes.
 	Certificate bool
 	// Local: this is no stored token but the local secret of this run of the server.
@@ -86,6 +91,23 @@ func (t Token) InForce(now time.Time) error {
 	}
 	return nil
 }
+
+const (
+	// SoonExpires is how long before its end a token expires soon, and ownLife the shortest life of such a token: whoever
+	// creates one for less than a day expects its end.
+	SoonExpires = 14 * 24 * time.Hour
+	ownLife     = 24 * time.Hour
+)
+
+// ExpiresSoon reports whether the token is in force at now and ends within SoonExpires, so that somebody must rotate
+// it. That is false for a token that was rotated, and for one that was created for less than a day.
+func (t Token) ExpiresSoon(now time.Time) bool {
+	return t.InForce(now) == nil && t.ExpiresAt != nil && t.ReplacedAt == nil &&
+		t.ExpiresAt.Sub(now) <= SoonExpires && t.ExpiresAt.Sub(t.CreatedAt) >= ownLife
+}
+
+// ErrNotRotatable: the token was rotated already, or has expired.
+var ErrNotRotatable = errors.New("only a token that is in force and was not rotated yet can be rotated")
 
 // String returns the id, name and scopes of the token, for display and logs.
 func (t Token) String() string {

@@ -115,7 +115,12 @@ func (g *Gate) admit(call Call, want []Scope) (Token, *Refusal) {
 	if refused != nil {
 		return Token{}, refused
 	}
-	return g.find(secret, want...)
+	now := g.Now()
+	token, refused := g.find(secret, now, want...)
+	if refused == nil {
+		g.Tokens.Uses.note(token.ID, call.Endpoint, now)
+	}
+	return token, refused
 }
 
 // admitCertificate decides about calls with a client certificate that has scopes. A browser sends the certificate with
@@ -135,13 +140,13 @@ func admitCertificate(token Token, call Call, want []Scope) (Token, *Refusal) {
 // anyOf names scopes in a sentence.
 func anyOf(scopes []Scope) string { return strings.ReplaceAll(FormatScopes(scopes), ",", " or ") }
 
-// find returns the token of a secret if it permits at least one of the scopes want.
-func (g *Gate) find(secret string, want ...Scope) (Token, *Refusal) {
+// find returns the token of a secret if it is valid at now and permits at least one of the scopes want.
+func (g *Gate) find(secret string, now time.Time, want ...Scope) (Token, *Refusal) {
 	ring := g.Tokens.Load()
 	if ring == nil {
 		return Token{}, notLoaded()
 	}
-	t, err := ring.lookup(secret, g.Now())
+	t, err := ring.lookup(secret, now)
 	switch {
 	case errors.Is(err, ErrExpired):
 		return Token{}, &Refusal{Reason: ExpiredToken, Token: t, Detail: "The token has expired."}
@@ -279,6 +284,23 @@ func (k *Keyring) Live(now time.Time) int {
 	return n
 }
 
+// ExpireSoon returns the tokens that expire soon at now, in no order.
+func (k *Keyring) ExpireSoon(now time.Time) (soon []Token) {
+	if k == nil {
+		return nil
+	}
+	for _, t := range k.byHash {
+		if t.ExpiresSoon(now) {
+			soon = append(soon, t)
+		}
+	}
+	return soon
+}
+
 // Current holds the keyring in force: Load returns it, nil before the first Store. It is
 // safe for concurrent use. The zero value has no keyring.
-type Current struct{ atomic.Pointer[Keyring] }
+type Current struct {
+	atomic.Pointer[Keyring]
+	// Uses are the uses of tokens that gates admitted.
+	Uses Uses
+}

@@ -58,8 +58,14 @@ func (g *Gate) admitGateway(call GatewayCall, proof *GatewayProof) *Refusal {
 	if len(call.Token) > 1 {
 		return &Refusal{Reason: UnknownToken, Detail: "Send the header Sluice-Token once."}
 	}
-	if _, refused := g.find(strings.TrimSpace(call.Token[0]), ScopeCheck); refused != nil || proof.Token {
+	now := g.Now()
+	token, refused := g.find(strings.TrimSpace(call.Token[0]), now, ScopeCheck)
+	switch {
+	case refused != nil:
 		return refused
+	case proof.Token:
+		g.Tokens.Uses.note(token.ID, call.Endpoint, now)
+		return nil
 	}
 	return &Refusal{Reason: NoCredentials, Detail: "The profile accepts no token, and neither the address of the " +
 		"connection nor the client certificate is among those of the profile."}

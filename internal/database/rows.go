@@ -151,6 +151,8 @@ type tokenRow struct {
 	CreatedAt rowTime  `gorm:"column:created_at;autoCreateTime:false"`
 	ExpiresAt *rowTime `gorm:"column:expires_at"`
 	RevokedAt *rowTime `gorm:"column:revoked_at"`
+	// ReplacedAt is when the token was rotated.
+	ReplacedAt *rowTime `gorm:"column:replaced_at"`
 }
 
 // TableName implements gorm's Tabler.
@@ -161,6 +163,7 @@ func (row *tokenRow) token() access.Token {
 	t := access.Token{
 		ID: row.ID, Name: row.Name, CreatedBy: row.CreatedBy,
 		CreatedAt: row.CreatedAt.Time, ExpiresAt: row.ExpiresAt.optional(), RevokedAt: row.RevokedAt.optional(),
+		ReplacedAt: row.ReplacedAt.optional(),
 	}
 	copy(t.Hash[:], row.Hash)
 	if scopes, err := access.ParseScopes(row.Scopes); err == nil {

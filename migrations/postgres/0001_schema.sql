@@ -84,7 +84,7 @@ CREATE TABLE audit_log (
 );
 CREATE INDEX audit_log_subject ON audit_log (subject_kind, subject_id, id);
 
--- API tokens: only the SHA-256 of the secret. A name may be used again once the token that had it is revoked.
+-- API tokens: only the SHA-256 of the secret. A name may be used again once the token that had it is revoked or rotated.
 CREATE TABLE tokens (
     id         BIGINT      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     name       TEXT        NOT NULL CHECK (name <> ''),
@@ -93,9 +93,18 @@ CREATE TABLE tokens (
     created_by TEXT        NOT NULL,
     created_at TIMESTAMPTZ NOT NULL,
     expires_at TIMESTAMPTZ,
-    revoked_at TIMESTAMPTZ
+    revoked_at TIMESTAMPTZ,
+    replaced_at TIMESTAMPTZ
 );
-CREATE UNIQUE INDEX tokens_live_name ON tokens (name) WHERE revoked_at IS NULL;
+CREATE UNIQUE INDEX tokens_live_name ON tokens (name) WHERE revoked_at IS NULL AND replaced_at IS NULL;
+
+-- The last use of each token, ms since the epoch. It is apart from tokens, whose changes every node loads. It has no
+-- foreign key: nodes may write the use of a token that a restored backup lacks.
+CREATE TABLE token_uses (
+    token_id BIGINT PRIMARY KEY,
+    used_at  BIGINT NOT NULL,
+    endpoint TEXT   NOT NULL
+);
 
 -- Rules that were deleted, for nodes that still hold them. Old rows are dropped together with those of version_history.
 CREATE TABLE rule_tombstones (

@@ -85,9 +85,16 @@ CREATE TABLE tokens (
     created_by TEXT    NOT NULL,
     created_at TEXT    NOT NULL CHECK (created_at LIKE '____-__-__T__:__:__.___Z'),
     expires_at TEXT    CHECK (expires_at LIKE '____-__-__T__:__:__.___Z'),
-    revoked_at TEXT    CHECK (revoked_at LIKE '____-__-__T__:__:__.___Z')
+    revoked_at TEXT    CHECK (revoked_at LIKE '____-__-__T__:__:__.___Z'),
+    replaced_at TEXT   CHECK (replaced_at LIKE '____-__-__T__:__:__.___Z')
 ) STRICT;
-CREATE UNIQUE INDEX tokens_live_name ON tokens (name) WHERE revoked_at IS NULL;
+CREATE UNIQUE INDEX tokens_live_name ON tokens (name) WHERE revoked_at IS NULL AND replaced_at IS NULL;
+
+CREATE TABLE token_uses (
+    token_id INTEGER PRIMARY KEY,
+    used_at  INTEGER NOT NULL,
+    endpoint TEXT    NOT NULL
+) STRICT;
 
 CREATE TABLE rule_tombstones (
     seq     INTEGER NOT NULL,
