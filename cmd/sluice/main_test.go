@@ -359,7 +359,7 @@ func TestRulesValidate_RefusesAFileAboveTheBoundWhole(t *testing.T) {
 	}
 }
 
-func TestToken_CreateListRevokeWhileServing(t *testing.T) {
+func TestToken_CreateListRotateRevokeWhileServing(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	r := launch(t, nil, serveArgs(dir)...)
 	code, secret, errs := sluice(t, "", "token", "create", "gateway", "--data-dir="+dir, "--scopes=check")
@@ -380,8 +380,21 @@ func TestToken_CreateListRevokeWhileServing(t *testing.T) {
 	if !strings.Contains(out, `"created_by": "tester"`) || strings.Contains(out, strings.TrimSpace(secret)) {
 		t.Errorf("list:\n%s", out)
 	}
+	code, next, errs := sluice(t, "", "token", "rotate", "gateway", "--data-dir="+dir, "--overlap=1h")
+	if code != exitDone || !strings.HasPrefix(next, "slk_") || next == secret ||
+		!strings.Contains(errs, "The new token has the id 3. The old one, with the id 1, is valid until 20") {
+		t.Errorf("rotate exits %d with %q\n%s", code, next, errs)
+	}
+	if code, _, errs := sluice(t, "", "token", "rotate", "gateway", "--data-dir="+dir, "--overlap=0s"); code == exitDone ||
+		!strings.Contains(errs, "--overlap must be between") {
+		t.Errorf("no overlap: exits %d: %s", code, errs)
+	}
+	if _, out, _ := sluice(t, "", "token", "list", "--data-dir="+dir); strings.Count(out, "rotated") != 1 ||
+		!strings.Contains(out, "LAST USED") {
+		t.Errorf("after the rotation:\n%s", out)
+	}
 	if code, out, _ := sluice(t, "", "token", "revoke", "gateway", "--data-dir="+dir); code != exitDone ||
-		!strings.Contains(out, "revoked") {
+		!strings.Contains(out, "(id 3) was revoked") {
 		t.Errorf("revoke exits %d: %s", code, out)
 	}
 	if code, _, errs := sluice(t, "", "token", "revoke", "gateway", "--data-dir="+dir); code != exitError ||

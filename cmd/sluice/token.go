@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"text/tabwriter"
@@ -9,11 +10,13 @@ import (
 	"sluice/internal/access"
 	"sluice/internal/app"
 	"sluice/internal/config"
+	"sluice/rules/field"
 )
 
 type tokenCmd struct {
 	Create tokenCreateCmd `cmd:"" help:"Create a token and print its secret."`
 	List   tokenListCmd   `cmd:"" help:"List all tokens."`
+	Rotate tokenRotateCmd `cmd:"" help:"Replace a token by a new one with the same name, scopes and lifetime, and print its secret."`
 	Revoke tokenRevokeCmd `cmd:"" help:"Revoke a token (effective within a second)."`
 }
 
@@ -75,10 +78,10 @@ func (c *tokenListCmd) Run(p *process) error {
 		return printJSON(p, views)
 	}
 	w := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "ID\tNAME\tSCOPES\tSTATE\tCREATED\tBY\tEXPIRES")
+	fmt.Fprintln(w, "ID\tNAME\tSCOPES\tSTATE\tCREATED\tBY\tEXPIRES\tLAST USED")
 	for _, v := range views {
-		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\t%s\n", v.ID, v.Name, v.Scopes, v.State, day(&v.CreatedAt), v.CreatedBy,
-			day(v.ExpiresAt))
+		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", v.ID, v.Name, v.Scopes, v.State, day(&v.CreatedAt),
+			v.CreatedBy, day(v.ExpiresAt), day(v.LastUsedAt))
 	}
 	return w.Flush()
 }
@@ -105,6 +108,34 @@ func (c *tokenRevokeCmd) Run(p *process) error {
 	return nil
 }
 
+type tokenRotateCmd struct {
+	config.Storage `embed:""`
+	Token          string        `arg:"" help:"Name or id of the token."`
+	Overlap        time.Duration `name:"overlap" default:"24h" placeholder:"TIME" help:"How long the old token stays valid, 1m to 720h."`
+	JSON           bool          `name:"json" help:"Print JSON."`
+}
+
+// Run rotates the token. It writes only the secret to standard output, as tokenCreateCmd does.
+func (c *tokenRotateCmd) Run(p *process) error {
+	old, t, secret, err := app.RotateToken(p.ctx, c.Storage, c.Token, c.Overlap, p.user)
+	var invalid *field.ValidationError
+	switch {
+	case errors.As(err, &invalid):
+		return fmt.Errorf("--overlap %s", invalid.Fields[0].Message)
+	case err != nil:
+		return err
+	}
+	if c.JSON {
+		v := viewOf(t, p.now())
+		v.Secret = secret
+		return printJSON(p, v)
+	}
+	fmt.Fprintln(p.out, secret)
+	fmt.Fprintf(p.errs, "Token %q has a new secret, which is shown only once: the line above. The new token has the id %d. "+
+		"The old one, with the id %d, is valid until %s UTC.\n", t.Name, t.ID, old.ID, day(old.ExpiresAt))
+	return nil
+}
+
 // tokenView is a token as the commands print it.
 type tokenView struct {
 	ID        int64      `json:"id"`
@@ -115,6 +146,11 @@ type tokenView struct {
 	CreatedAt time.Time  `json:"created_at"`
 	ExpiresAt *time.Time `json:"expires_at"`
 	RevokedAt *time.Time `json:"revoked_at"`
+	// ReplacedAt is when the token was rotated. LastUsedAt is exact to about a minute, and LastUsedFor the interface that
+	// was called.
+	ReplacedAt  *time.Time `json:"replaced_at"`
+	LastUsedAt  *time.Time `json:"last_used_at"`
+	LastUsedFor string     `json:"last_used_for,omitempty"`
 	// Secret is set only for a new token.
 	Secret string `json:"secret,omitempty"`
 }
@@ -123,12 +159,18 @@ func viewOf(t access.Token, now time.Time) tokenView {
 	v := tokenView{
 		ID: t.ID, Name: t.Name, Scopes: access.FormatScopes(t.Scopes), State: "in force",
 		CreatedBy: t.CreatedBy, CreatedAt: t.CreatedAt, ExpiresAt: t.ExpiresAt, RevokedAt: t.RevokedAt,
+		ReplacedAt: t.ReplacedAt,
+	}
+	if t.LastUse != nil {
+		v.LastUsedAt, v.LastUsedFor = &t.LastUse.At, t.LastUse.Endpoint
 	}
 	switch {
 	case t.RevokedAt != nil:
 		v.State = "revoked"
 	case t.InForce(now) != nil:
 		v.State = "expired"
+	case t.ReplacedAt != nil:
+		v.State = "rotated"
 	}
 	return v
 }

@@ -30,6 +30,8 @@ const (
 	KindNodeStarved Kind = "node_starved"
 	// KindTokenRefused: an API token is used although it is expired or revoked.
 	KindTokenRefused Kind = "token_refused"
+	// KindTokenExpiring: an API token expires within 14 days.
+	KindTokenExpiring Kind = "token_expiring"
 )
 
 // Types of messages that do not describe a single alert.
@@ -44,7 +46,8 @@ const (
 func Kinds() []string {
 	return []string{string(KindRuleDenials), string(KindKeyUsage), string(KindKeyHot), string(KindFailModeEngaged),
 		string(KindFailModeEnded), string(KindRuleIdle), string(KindSetRefused), string(KindSetOld), string(KindRegionCutOff),
-		string(KindRegionSetOld), string(KindLogDropping), string(KindNodeStarved), string(KindTokenRefused)}
+		string(KindRegionSetOld), string(KindLogDropping), string(KindNodeStarved), string(KindTokenRefused),
+		string(KindTokenExpiring)}
 }
 
 // States of an alert.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"sluice/internal/access"
 	"sluice/internal/alerts/deliver"
 	"sluice/internal/alerts/evaluate"
 	"sluice/internal/alerts/sense"
@@ -27,14 +28,15 @@ const (
 )
 
 // openAlerts starts what evaluates alerts on one of the nodes, and returns what every node knows of them.
-func openAlerts(cfg *config.Serve, host *Host, db *database.DB, sets *match.Current, figures *fleetReporter,
+func openAlerts(cfg *config.Serve, host *Host, db *database.DB, sets *match.Current,
+	tokens *access.Current, figures *fleetReporter,
 	past history.Source, sensor *sense.Sensor, worker *deliver.Worker, statements *usage.Recorder,
 	metrics prometheus.Registerer, stops *stops) *evaluate.Board {
 	holder, lease := figures.node, alertLease
 	if !cfg.Postgres() {
 		holder, lease = embeddedHolder, embeddedLease
 	}
-	facts := &alertFacts{webhooks: db.Webhooks(), sets: sets, live: figures.live.Live, stats: past, now: host.Now}
+	facts := &alertFacts{webhooks: db.Webhooks(), sets: sets, tokens: tokens, live: figures.live.Live, stats: past, now: host.Now}
 	runner := evaluate.NewRunner(evaluate.RunnerOptions{Store: db, Holder: holder, Lease: lease, Facts: facts.gather,
 		Deliver: leading{worker, statements}, Quiet: alertQuiet, Now: host.Now, Log: host.Log,
 		Trouble: host.trouble})

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"sluice/internal/access"
 	"sluice/internal/alerts"
 	"sluice/internal/alerts/evaluate"
 	"sluice/internal/doctor"
@@ -23,10 +24,11 @@ type alertFacts struct {
 	webhooks interface {
 		List(ctx context.Context) ([]alerts.Webhook, error)
 	}
-	sets  *match.Current
-	live  func(context.Context) history.Live
-	stats history.Source
-	now   func() time.Time
+	sets   *match.Current
+	tokens *access.Current
+	live   func(context.Context) history.Live
+	stats  history.Source
+	now    func() time.Time
 
 	// byName are the ids of the rules of set, byID their names.
 	set    *match.Set
@@ -44,6 +46,7 @@ func (a *alertFacts) gather(ctx context.Context) (evaluate.Facts, error) {
 	if f.Webhooks, err = a.webhooks.List(ctx); err != nil {
 		return f, err
 	}
+	f.Sightings = expiringTokens(a.tokens.Load(), a.now())
 	set := a.sets.Load()
 	if set == nil {
 		return f, nil
@@ -56,7 +59,7 @@ func (a *alertFacts) gather(ctx context.Context) (evaluate.Facts, error) {
 			m := &live.Rules[i].Minute
 			f.Minute[live.Rules[i].Name] = evaluate.Minute{Requests: m.Total(), Denied: m.Denied - m.DegradedDenied}
 		}
-		f.Sightings = append(a.hot(&live), oldNodes(&live)...)
+		f.Sightings = slices.Concat(f.Sightings, a.hot(&live), oldNodes(&live))
 	}
 	f.Idle = a.idle(ctx, set)
 	return f, nil

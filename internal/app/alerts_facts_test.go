@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/internal/access"
 	"sluice/internal/alerts"
 	"sluice/internal/alerts/sense"
 	"sluice/internal/history"
@@ -57,7 +58,7 @@ func gathering(t *testing.T, names ...string) (*alertFacts, *weeks, *history.Liv
 	}
 	w, live := &weeks{requests: map[string]int64{}}, &history.Live{}
 	now := time.Date(2026, 11, 24, 12, 30, 0, 0, time.UTC)
-	f := &alertFacts{webhooks: noHooks{}, sets: &match.Current{}, stats: w, now: func() time.Time { return now },
+	f := &alertFacts{webhooks: noHooks{}, sets: &match.Current{}, tokens: &access.Current{}, stats: w, now: func() time.Time { return now },
 		live: func(context.Context) history.Live { return *live }}
 	f.sets.Store(set)
 	return f, w, live, &now

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"slices"
 	"time"
 
 	"sluice/internal/access"
@@ -112,7 +111,7 @@ func Tokens(ctx context.Context, cfg config.Storage) (list []access.Token, err e
 	return list, err
 }
 
-// RevokeToken revokes the valid token with that name, or with that id in decimal. It is
+// RevokeToken revokes the valid token with that name, or else with that id in decimal. It is
 // effective on running servers within a second.
 func RevokeToken(ctx context.Context, cfg config.Storage, nameOrID, by string) (token access.Token, err error) {
 	err = withDatabase(ctx, cfg, func(ctx context.Context, db *database.DB) error {
@@ -123,16 +122,53 @@ func RevokeToken(ctx context.Context, cfg config.Storage, nameOrID, by string) (
 		if err != nil {
 			return err
 		}
-		i := slices.IndexFunc(list, func(t access.Token) bool {
-			return t.RevokedAt == nil && (t.Name == nameOrID || fmt.Sprint(t.ID) == nameOrID)
-		})
-		if i < 0 {
-			return fmt.Errorf("token %q: %w or already revoked", nameOrID, rules.ErrNotFound)
+		if token, err = findToken(list, nameOrID); err != nil {
+			return err
 		}
-		token = list[i]
 		return db.RevokeToken(ctx, cliActor(by), token.ID)
 	})
 	return token, err
+}
+
+// findToken returns the token with a name that is neither revoked nor rotated, or else the token with an id in decimal
+// that is not revoked.
+func findToken(list []access.Token, nameOrID string) (access.Token, error) {
+	for _, is := range []func(*access.Token) bool{
+		func(t *access.Token) bool { return t.Name == nameOrID && t.ReplacedAt == nil },
+		func(t *access.Token) bool { return fmt.Sprint(t.ID) == nameOrID },
+	} {
+		for i := range list {
+			if list[i].RevokedAt == nil && is(&list[i]) {
+				return list[i], nil
+			}
+		}
+	}
+	return access.Token{}, fmt.Errorf("token %q: %w or already revoked", nameOrID, rules.ErrNotFound)
+}
+
+// RotateToken replaces the valid token with that name, or else with that id in decimal, by a new one and returns both, with
+// the secret of the new one. The old one stays valid for the overlap, from database.MinOverlap to MaxOverlap.
+func RotateToken(ctx context.Context, cfg config.Storage, nameOrID string, overlap time.Duration, by string) (old,
+	replacement access.Token, secret string, err error) {
+	secret, hash := access.NewSecret()
+	err = withDatabase(ctx, cfg, func(ctx context.Context, db *database.DB) error {
+		if err := db.Migrate(ctx); err != nil {
+			return err
+		}
+		list, err := db.ListTokens(ctx)
+		if err != nil {
+			return err
+		}
+		if old, err = findToken(list, nameOrID); err != nil {
+			return err
+		}
+		old, replacement, err = db.RotateToken(ctx, cliActor(by), old.ID, hash, overlap)
+		return err
+	})
+	if err != nil {
+		return access.Token{}, access.Token{}, "", err
+	}
+	return old, replacement, secret, nil
 }
 
 func cliActor(name string) rules.Actor {

@@ -2,7 +2,6 @@ package app
 
 import (
 	"cmp"
-	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
@@ -154,7 +153,7 @@ func (w *refusedWatch) conditions() (out []sense.Condition) {
 			continue
 		}
 		out = append(out, sense.Condition{
-			Subject: alerts.Subject{Kind: alerts.KindTokenRefused, Level: fmt.Sprintf("%d (%s)", c.token.ID, c.token.Name)},
+			Subject: alerts.Subject{Kind: alerts.KindTokenRefused, Level: tokenLevel(&c.token)},
 			Details: evaluate.Details{Cause: c.reason.String(), Numbers: map[string]int64{"token": c.token.ID}},
 		})
 	}

@@ -190,6 +190,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 		return err
 	}
 	localFile := local.file()
+	openTokenUses(&host, keyring, db, stops)
 	stops.add("reload loop", task(func(ctx context.Context) { reload.run(ctx, cfg.PollInterval) }))
 	stops.add("override cleanup", task(func(ctx context.Context) { cleanOverrides(ctx, db, cleanEvery, host.Log) }))
 	if err := db.Listen(ctx, reload.notify); err != nil {
@@ -267,7 +268,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	if err != nil {
 		return err
 	}
-	board := openAlerts(&cfg, &host, db, sets, figures, past, sensor, worker, statements, metrics, stops)
+	board := openAlerts(&cfg, &host, db, sets, keyring, figures, past, sensor, worker, statements, metrics, stops)
 	deps := web.Deps{
 		Alerts: web.Alerts{Board: board, Events: db, Webhooks: hooks},
 		Trials: past, Watching: buckets.hot != nil,

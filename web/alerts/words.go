@@ -27,6 +27,7 @@ var kindWords = map[alerts.Kind]struct{ title, about string }{
 	alerts.KindLogDropping:     {"Decision log dropping", "The decision log loses events."},
 	alerts.KindNodeStarved:     {"Node lacks CPU", "Checks are late because a node lacks CPU, whatever Redis does."},
 	alerts.KindTokenRefused:    {"Refused token", "An API token is used although it is expired or revoked."},
+	alerts.KindTokenExpiring:   {"Token expires soon", "An API token expires within 14 days."},
 	alerts.TypeSummary:         {title: "Summary"},
 	alerts.TypeTest:            {title: "Test"},
 }

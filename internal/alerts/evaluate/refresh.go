@@ -9,7 +9,7 @@ import (
 
 const (
 	// refreshEvery is how often the figures of an active condition are renewed. If they have not changed, they are
-	// renewed every sameEvery, because the text names their time.
+	// renewed every sameEvery, because the text names their time. The text of an expiring token does not.
 	refreshEvery = 5 * time.Second
 	sameEvery    = time.Minute
 	// maxRefreshed is how many conditions an evaluation renews. With more, each is renewed less often.
@@ -25,7 +25,8 @@ func (e *evaluation) refresh(name string, by *Sighting) {
 	}
 	at := e.figuresAt(by)
 	age := time.Duration(at-s.Figures) * time.Millisecond
-	if age < refreshEvery || age < sameEvery && maps.Equal(by.Numbers, s.Data.Numbers) {
+	same := maps.Equal(by.Numbers, s.Data.Numbers)
+	if age < refreshEvery || same && (age < sameEvery || s.Subject.Kind == alerts.KindTokenExpiring) {
 		return
 	}
 	e.refreshed++

@@ -41,6 +41,8 @@ func textOf(s *subject, state string, d *Details) string {
 		return "No node lacks CPU any more."
 	case alerts.KindTokenRefused:
 		return fmt.Sprintf("No call with the API token %s was refused for an hour.", of.Level)
+	case alerts.KindTokenExpiring:
+		return fmt.Sprintf("The API token %s was rotated or revoked, or has expired.", of.Level)
 	}
 	return string(of.Kind) + " is " + state + "."
 }
@@ -96,6 +98,10 @@ func onText(s *subject, d *Details) string {
 	case alerts.KindTokenRefused:
 		return fmt.Sprintf("The API token %s is %s and has been used since %s: its calls are refused. Give its client a new "+
 			"token, or stop the client.", of.Level, d.Cause, since)
+	case alerts.KindTokenExpiring:
+		ends := time.UnixMilli(d.Numbers["expires_at_ms"]).UTC().Format(time.DateTime)
+		return fmt.Sprintf("The API token %s expires at %s UTC. Rotate it, and give its client the new secret.",
+			of.Level, ends)
 	}
 	return string(of.Kind) + " has been on since " + since + "."
 }
@@ -124,7 +130,7 @@ func pathOf(s *alerts.Subject, d *Details) string {
 		return "/console/regions"
 	case alerts.KindLogDropping:
 		return "/console#live-logs"
-	case alerts.KindTokenRefused:
+	case alerts.KindTokenRefused, alerts.KindTokenExpiring:
 		return "/console/tokens"
 	}
 	return "/console"
