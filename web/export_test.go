@@ -2,6 +2,7 @@ package web
 
 import (
 	"net/http"
+	"net/url"
 
 	"github.com/labstack/echo/v4"
 
@@ -16,7 +17,8 @@ func (s *Server) WithErase() http.Handler {
 	e.IPExtractor = echo.ExtractIPDirect()
 	s.Routes(e)
 	e.POST("/console/erase", s.kit.Wrap(&Route{
-		Method: http.MethodPost, Path: "/console/erase", Role: access.RoleAdmin, Reauth: true,
+		Method: http.MethodPost, Path: "/console/erase", Role: access.RoleAdmin,
+		Reauth: func(_ *kit.Visit, form url.Values) (string, error) { return "erase " + form.Get("what"), nil },
 		Handle: func(v *kit.Visit) error {
 			form, err := v.Form()
 			if err != nil {

@@ -116,7 +116,7 @@ func TestRoutes_EveryPageHasTheHeaders(t *testing.T) {
 
 func TestRoutes_WhatChangesAnythingIsNotGet(t *testing.T) {
 	for _, r := range web.Table() {
-		if r.Reauth && r.Role == "" {
+		if r.Reauth != nil && r.Role == "" {
 			t.Errorf("%s %s asks nobody for a password", r.Method, r.Path)
 		}
 		if r.Method != http.MethodGet && r.Method != http.MethodPost {
@@ -148,8 +148,8 @@ func TestRoutes_TakeWhatTheirActDeserves(t *testing.T) {
 		switch {
 		case slices.Contains(forViewers, r.Path):
 		case admins(r.Path):
-			if r.Role != access.RoleAdmin || !r.Reauth {
-				t.Errorf("%s is for %q, password %v; want admins who have just given it", r.Path, r.Role, r.Reauth)
+			if r.Role != access.RoleAdmin || r.Reauth == nil {
+				t.Errorf("%s is for %q, password %v; want admins who have just given it", r.Path, r.Role, r.Reauth != nil)
 			}
 		case strings.HasPrefix(r.Path, hooks) && r.Role != access.RoleAdmin:
 			t.Errorf("%s is for %q", r.Path, r.Role)
@@ -157,7 +157,7 @@ func TestRoutes_TakeWhatTheirActDeserves(t *testing.T) {
 			t.Errorf("%s is for %q", r.Path, r.Role)
 		}
 		for _, final := range []string{"/delete", "/reset", "/revoke", "/apply"} {
-			if strings.HasSuffix(r.Path, final) && !r.Reauth {
+			if strings.HasSuffix(r.Path, final) && r.Reauth == nil {
 				t.Errorf("%s asks for no password", r.Path)
 			}
 		}

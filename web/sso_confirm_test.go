@@ -33,7 +33,7 @@ func TestSSOConfirm_AsksElsewhereAndKeepsWhatWasTyped(t *testing.T) {
 	w, b, erase := erasing(t)
 	page := erase()
 	if page.Code != http.StatusUnprocessableEntity ||
-		!page.Has("Confirm it is you", `name="what" value="all &#34;of&#34; it"`, `action="/console/erase"`, `name="again"`,
+		!page.Has("Confirm: erase all &#34;of&#34; it</h1>", `name="what" value="all &#34;of&#34; it"`, `action="/console/erase"`, `name="again"`,
 			`target="_blank"`) ||
 		page.Has("confirm_password") {
 		t.Fatalf("single sign-on of who knows when counts: %d\n%s", page.Code, page.Body)

@@ -64,6 +64,6 @@ func (p *Pages) Routes() []kit.Route {
 		{Method: http.MethodGet, Path: pathWebhooks, Role: admin, Handle: p.listWebhooks},
 		{Method: http.MethodGet, Path: one, Role: admin, Handle: p.webhook},
 		{Method: http.MethodPost, Path: one + "/test", Role: admin, Handle: p.test},
-		{Method: http.MethodPost, Path: one + "/rotate", Role: admin, Reauth: true, Handle: kit.Posted(p.rotate)},
+		{Method: http.MethodPost, Path: one + "/rotate", Role: admin, Reauth: rotates, Handle: kit.Posted(p.rotate)},
 	}...)
 }

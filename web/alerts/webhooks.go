@@ -102,6 +102,11 @@ func (p *Pages) test(v *kit.Visit) error {
 	return v.SeeOther(webhookPath(v.Param("name")) + "?test=" + view.Digits(d.ID))
 }
 
+// rotates names the act of rotate.
+func rotates(v *kit.Visit, _ url.Values) (string, error) {
+	return "rotate the secret of the webhook " + kit.Named(v.Param("name")), nil
+}
+
 // rotate gives a webhook a new secret and shows it once.
 func (p *Pages) rotate(v *kit.Visit, form url.Values) error {
 	w, err := p.Webhooks.Rotate(v.Ctx, v.Actor(), v.Param("name"), kit.Version(form))

@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -55,6 +56,15 @@ func (p *Pages) deferredPage(v *kit.Visit) error {
 	}
 	m.Queues = queues
 	return v.Page(http.StatusOK, deferredList(v.Frame("Deferred", kit.PathDeferred), m))
+}
+
+// drops names the act of dropDeferred. The queue may be that of a deleted rule.
+func (p *Pages) drops(v *kit.Visit, form url.Values) (string, error) {
+	words, err := kit.DoesToRule("drop the deferred requests of the rule ", "")(v, form)
+	if errors.Is(err, rules.ErrNotFound) {
+		return "drop the deferred requests of a deleted rule", nil
+	}
+	return words, err
 }
 
 // dropDeferred drops the requests of a queue that were there when its page was shown.

@@ -199,6 +199,15 @@ func bansOf(b *match.Bucket) []limiter.Ask {
 	return []limiter.Ask{{Key: limiter.BanKey(b.Key), Limit: *b.Rule.Ban}}
 }
 
+// resets names the act of resetKey. resetKey says what is wrong with an invalid key.
+func (p *Pages) resets(_ *kit.Visit, form url.Values) (string, error) {
+	b, errs := p.bucketOf(form)
+	if errs != nil {
+		return "reset the usage of a key", nil
+	}
+	return "reset the usage of " + kit.Named(b.Name) + " of the rule " + b.Rule.Rule.Name, nil
+}
+
 // resetKey resets a bucket.
 func (p *Pages) resetKey(v *kit.Visit, form url.Values) error {
 	return p.reset(v, form, "", asksOf, "Usage reset: the key has its full quota again.")

@@ -43,7 +43,7 @@ func confirmPage(f view.Frame, m confirm) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = view.PageHead("Confirm it is you",
+			templ_7745c5c3_Err = view.PageHead(m.Title,
 				"Enter your password to confirm this action. The confirmation is valid for 10 minutes.").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -139,7 +139,7 @@ func confirmElsewherePage(f view.Frame, m confirm) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = view.PageHead("Confirm it is you",
+			templ_7745c5c3_Err = view.PageHead(m.Title,
 				"Sign in with "+m.Elsewhere+" again to confirm this action. The confirmation is valid for 10 minutes.").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err

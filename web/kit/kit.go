@@ -133,7 +133,7 @@ func (k *Kit) serve(v *Visit) error {
 					"change your role under People & tokens.", v.route.Role, v.User.Name, v.User.Role)}
 		}
 	}
-	if v.route.Reauth {
+	if v.route.Reauth != nil {
 		if done, err := k.reauthenticate(v); done || err != nil {
 			return err
 		}

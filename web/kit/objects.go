@@ -60,13 +60,23 @@ func ObjectRoutes[T any](list string, role access.Role, objects func() *Objects[
 	posted := func(act func(*Objects[T], *Visit, url.Values) error) func(*Visit) error {
 		return Posted(func(v *Visit, form url.Values) error { return act(objects(), v, form) })
 	}
-	one, save, confirm := list+"/:name", posted((*Objects[T]).save), role == access.RoleAdmin
+	one, save := list+"/:name", posted((*Objects[T]).save)
+	does := func(verb string) Act {
+		return func(v *Visit, form url.Values) (string, error) {
+			return verb + " the " + objects().Kind.Noun + " " + Named(cmp.Or(v.Param("name"), form.Get("name"))), nil
+		}
+	}
+	var creates, changes Act
+	if role == access.RoleAdmin {
+		creates, changes = does("create"), does("change")
+	}
 	return []Route{
 		{Method: http.MethodGet, Path: list + "/new", Role: role, Form: true, Handle: show((*Objects[T]).create)},
-		{Method: http.MethodPost, Path: list, Role: role, Reauth: confirm, Handle: save},
+		{Method: http.MethodPost, Path: list, Role: role, Reauth: creates, Handle: save},
 		{Method: http.MethodGet, Path: one + "/edit", Role: role, Form: true, Handle: show((*Objects[T]).edit)},
-		{Method: http.MethodPost, Path: one, Role: role, Reauth: confirm, Handle: save},
-		{Method: http.MethodPost, Path: one + "/delete", Role: role, Reauth: true, Handle: posted((*Objects[T]).delete)},
+		{Method: http.MethodPost, Path: one, Role: role, Reauth: changes, Handle: save},
+		{Method: http.MethodPost, Path: one + "/delete", Role: role, Reauth: does("delete"),
+			Handle: posted((*Objects[T]).delete)},
 	}
 }
 

@@ -47,19 +47,33 @@ func (k *Kit) reauthenticate(v *Visit) (done bool, err error) {
 		}
 		v.RetryAfter(err)
 	}
-	return true, v.Page(status, confirmPage(v.Frame("Confirm it is you", ""), confirm{
-		Method: v.Request().Method, Action: v.Request().URL.RequestURI(), Carried: form, Error: message,
-	}))
+	m, err := v.confirmOf(form)
+	if err != nil {
+		return true, err
+	}
+	m.Error = message
+	return true, v.Page(status, confirmPage(v.Frame(m.Title, ""), m))
+}
+
+// confirmOf is the question for the password that carries a form along.
+func (v *Visit) confirmOf(form url.Values) (confirm, error) {
+	act, err := v.route.Reauth(v, form)
+	return confirm{Title: "Confirm: " + act, Method: v.Request().Method, Action: v.Request().URL.RequestURI(),
+		Carried: form}, err
 }
 
 // confirmElsewhere asks a person who uses single sign-on to sign in again, in a second window, so that the form in this
 // one is kept. claims means that they say they have.
 func (k *Kit) confirmElsewhere(v *Visit, form url.Values, claims bool) error {
-	m := confirm{Method: v.Request().Method, Action: v.Request().URL.RequestURI(), Carried: form, Elsewhere: k.SSOName()}
+	m, err := v.confirmOf(form)
+	if err != nil {
+		return err
+	}
+	m.Elsewhere = k.SSOName()
 	if claims {
 		m.Error = "You have not signed in again in the last ten minutes."
 	}
-	return v.Page(http.StatusUnprocessableEntity, confirmElsewherePage(v.Frame("Confirm it is you", ""), m))
+	return v.Page(http.StatusUnprocessableEntity, confirmElsewherePage(v.Frame(m.Title, ""), m))
 }
 
 // ConfirmIdentity records that the person just proved their identity, and gives the session a new secret. Both are
@@ -79,6 +93,8 @@ func (v *Visit) ConfirmIdentity() error {
 
 // confirm is the model of the page that asks for the password. The page carries the interrupted form.
 type confirm struct {
+	// Title names the act: "Confirm: revoke the token edge-gateway".
+	Title          string
 	Method, Action string
 	Carried        url.Values
 	Error          string

@@ -3,6 +3,7 @@ package kit
 import (
 	"cmp"
 	"net/url"
+	"strings"
 
 	"sluice/internal/access"
 )
@@ -14,9 +15,9 @@ type Route struct {
 	Path string
 	// Role is the required role; "" means that no session is required.
 	Role access.Role
-	// Reauth requires the password unless it was entered recently. It is set for deleting, resetting, tokens, people
-	// and webhooks.
-	Reauth bool
+	// Reauth requires the password unless it was entered recently, and names the act on the page that asks for it. It is
+	// set for deleting, resetting, tokens, people and webhooks, and nil for others.
+	Reauth Act
 	// Accounts means that the route can end sessions of other people. It needs a Role; a handler without one calls
 	// ForgetSessions itself.
 	Accounts bool
@@ -30,6 +31,34 @@ type Route struct {
 	Upload *Upload
 
 	Handle func(*Visit) error
+}
+
+// Act returns the words that say what a request is about to do: "revoke the token edge-gateway". An error, such as that
+// of an object that does not exist, is shown in place of the question for the password.
+type Act func(v *Visit, form url.Values) (string, error)
+
+// Does is the Act of a route that does the same with each request.
+func Does(words string) Act {
+	return func(*Visit, url.Values) (string, error) { return words, nil }
+}
+
+// DoesToRule is the Act of a route with the id of a rule. before and after are the words around its name.
+func DoesToRule(before, after string) Act {
+	return func(v *Visit, _ url.Values) (string, error) {
+		r, err := v.Rule()
+		return before + r.Name + after, err
+	}
+}
+
+// maxNamed is the longest text of a form that the question for the password names, in characters.
+const maxNamed = 80
+
+// Named is a text of a form as an Act names it, shortened.
+func Named(text string) string {
+	if runes := []rune(strings.TrimSpace(text)); len(runes) > maxNamed {
+		return string(runes[:maxNamed]) + "…"
+	}
+	return strings.TrimSpace(text)
 }
 
 // Posted wraps an action that needs the posted form.

@@ -32,6 +32,28 @@ func (p *Pages) personOf(v *kit.Visit) (access.User, error) {
 	return p.Users.GetUser(v.Ctx, id)
 }
 
+// doesTo is the kit.Act of a route with the id of an account. words stand before its name.
+func (p *Pages) doesTo(words string) kit.Act {
+	return func(v *kit.Visit, _ url.Values) (string, error) {
+		u, err := p.personOf(v)
+		return words + u.Name, err
+	}
+}
+
+// changesRole names the act of changeRole.
+func (p *Pages) changesRole(v *kit.Visit, form url.Values) (string, error) {
+	words, err := p.doesTo("change the role of ")(v, form)
+	return words + " to " + kit.Named(form.Get("role")), err
+}
+
+// changesState names the act of changeState.
+func (p *Pages) changesState(v *kit.Visit, form url.Values) (string, error) {
+	if form.Get("state") == "disabled" {
+		return p.doesTo("disable the account ")(v, form)
+	}
+	return p.doesTo("enable the account ")(v, form)
+}
+
 // personPath is where the page of an account is.
 func personPath(id int64) string { return kit.PathPeople + "/" + view.Digits(id) }
 

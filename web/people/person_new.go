@@ -25,6 +25,11 @@ func (p *Pages) newPerson(v *kit.Visit) error {
 		view.NewForm(url.Values{"role": {string(access.RoleViewer)}, "by": {byLink}}, nil)))
 }
 
+// creates names the act of createPerson.
+func creates(_ *kit.Visit, form url.Values) (string, error) {
+	return "create the account " + kit.Named(form.Get("name")), nil
+}
+
 // createPerson creates an account with a password or an invite link.
 func (p *Pages) createPerson(v *kit.Visit, form url.Values) error {
 	name, password := strings.TrimSpace(form.Get("name")), form.Get("password")

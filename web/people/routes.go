@@ -5,6 +5,7 @@ package people
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"sluice/internal/access"
 	"sluice/internal/audit"
@@ -38,6 +39,10 @@ type People interface {
 type Tokens interface {
 	ListTokens(ctx context.Context) ([]access.Token, error)
 	CreateToken(ctx context.Context, actor rules.Actor, t access.Token) (access.Token, error)
+	// RotateToken replaces a token by a new one with a hash, and returns both. The old one ends after the overlap. Errors
+	// may also be access.ErrNotRotatable.
+	RotateToken(ctx context.Context, actor rules.Actor, id int64, hash [32]byte, overlap time.Duration) (old,
+		replacement access.Token, err error)
 	RevokeToken(ctx context.Context, actor rules.Actor, id int64) error
 }
 
@@ -65,15 +70,15 @@ func (p *Pages) Routes() []kit.Route {
 	return []kit.Route{
 		{Method: http.MethodGet, Path: kit.PathPeople, Role: viewer, Handle: p.listPeople},
 		{Method: http.MethodGet, Path: kit.PathPeople + "/new", Role: admin, Form: true, Handle: p.newPerson},
-		{Method: http.MethodPost, Path: kit.PathPeople + "/new", Role: admin, Reauth: true, Accounts: true,
+		{Method: http.MethodPost, Path: kit.PathPeople + "/new", Role: admin, Reauth: creates, Accounts: true,
 			Handle: kit.Posted(p.createPerson)},
 		{Method: http.MethodGet, Path: pathPerson, Role: admin, Handle: p.person},
-		{Method: http.MethodPost, Path: pathPerson + "/role", Role: admin, Reauth: true, Accounts: true,
+		{Method: http.MethodPost, Path: pathPerson + "/role", Role: admin, Reauth: p.changesRole, Accounts: true,
 			Handle: kit.Posted(p.changeRole)},
-		{Method: http.MethodPost, Path: pathPerson + "/state", Role: admin, Reauth: true, Accounts: true,
+		{Method: http.MethodPost, Path: pathPerson + "/state", Role: admin, Reauth: p.changesState, Accounts: true,
 			Handle: kit.Posted(p.changeState)},
-		{Method: http.MethodPost, Path: pathPerson + "/link", Role: admin, Reauth: true, Accounts: true, Handle: p.newLink},
-		{Method: http.MethodPost, Path: pathPerson + "/sign-out", Role: admin, Reauth: true, Accounts: true,
+		{Method: http.MethodPost, Path: pathPerson + "/link", Role: admin, Reauth: p.doesTo("create an invite link for the account "), Accounts: true, Handle: p.newLink},
+		{Method: http.MethodPost, Path: pathPerson + "/sign-out", Role: admin, Reauth: p.doesTo("sign out the account "), Accounts: true,
 			Handle: p.signOutPerson},
 
 		{Method: http.MethodGet, Path: pathInvite, Form: true, Handle: p.inviteForm},
@@ -86,8 +91,11 @@ func (p *Pages) Routes() []kit.Route {
 
 		{Method: http.MethodGet, Path: pathTokens, Role: viewer, Handle: p.listTokens},
 		{Method: http.MethodGet, Path: pathTokens + "/new", Role: admin, Form: true, Handle: p.newToken},
-		{Method: http.MethodPost, Path: pathTokens + "/new", Role: admin, Reauth: true, Handle: kit.Posted(p.createToken)},
-		{Method: http.MethodPost, Path: pathTokens + "/:id/revoke", Role: admin, Reauth: true, Handle: p.revokeToken},
+		{Method: http.MethodPost, Path: pathTokens + "/new", Role: admin, Reauth: createsToken, Handle: kit.Posted(p.createToken)},
+		{Method: http.MethodGet, Path: pathTokens + "/:id/rotate", Role: admin, Form: true, Handle: p.rotateForm},
+		{Method: http.MethodPost, Path: pathTokens + "/:id/rotate", Role: admin, Reauth: p.doesToToken("rotate"),
+			Handle: kit.Posted(p.rotateToken)},
+		{Method: http.MethodPost, Path: pathTokens + "/:id/revoke", Role: admin, Reauth: p.doesToToken("revoke"), Handle: p.revokeToken},
 
 		{Method: http.MethodGet, Path: kit.PathAudit, Role: viewer, Handle: p.listAudit},
 		{Method: http.MethodGet, Path: kit.PathAudit + "/download", Role: admin, Handle: p.downloadAudit},

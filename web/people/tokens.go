@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/a-h/templ"
+
 	"sluice/internal/access"
 	"sluice/rules"
 	"sluice/rules/field"
@@ -23,7 +25,7 @@ func (p *Pages) listTokens(v *kit.Visit) error {
 		return err
 	}
 	slices.SortStableFunc(tokens, func(a, b access.Token) int { return b.CreatedAt.Compare(a.CreatedAt) })
-	now, m := p.Now(), TokenList{}
+	now, m := p.Now(), TokenList{Now: p.Now(), Regions: p.Node().Region != ""}
 	for i := range tokens {
 		if tokens[i].InForce(now) == nil {
 			m.Live = append(m.Live, tokens[i])
@@ -35,7 +37,27 @@ func (p *Pages) listTokens(v *kit.Visit) error {
 }
 
 // TokenList is the page of API tokens.
-type TokenList struct{ Live, Ended []access.Token }
+type TokenList struct {
+	Live, Ended []access.Token
+	Now         time.Time
+	// Regions means that other regions may use the tokens.
+	Regions bool
+}
+
+// usePrecision says how exact the last use is.
+func (m *TokenList) usePrecision() string {
+	text := "The last use is exact to about a minute: each node writes it at most once a minute."
+	if m.Regions {
+		text += " Regions with a read replica do not write it."
+	}
+	return text
+}
+
+// revokeAbout says before a token is revoked what ends with it.
+func revokeAbout(t *access.Token) string {
+	return "Its calls are rejected at once. That cannot be undone. " + t.CreatedBy + " created the token for: " +
+		access.FormatScopes(t.Scopes) + "."
+}
 
 // expiring is an expiry as a time; the zero time means never.
 func expiring(t *time.Time) time.Time {
@@ -49,6 +71,37 @@ func expiring(t *time.Time) time.Time {
 func (p *Pages) newToken(v *kit.Visit) error {
 	return v.Page(http.StatusOK, newTokenPage(v.Frame("New token", kit.PathPeople),
 		view.NewForm(url.Values{scopeField(access.ScopeCheck): {"on"}, "days": {"90"}}, nil)))
+}
+
+// createsToken names the act of createToken.
+func createsToken(_ *kit.Visit, form url.Values) (string, error) {
+	return "create the token " + kit.Named(form.Get("name")), nil
+}
+
+// doesToToken is the kit.Act of a route with the id of a token.
+func (p *Pages) doesToToken(verb string) kit.Act {
+	return func(v *kit.Visit, _ url.Values) (string, error) {
+		t, err := p.tokenOf(v)
+		return verb + " the token " + t.Name, err
+	}
+}
+
+// tokenOf is the token of the path, unless it was revoked.
+func (p *Pages) tokenOf(v *kit.Visit) (access.Token, error) {
+	id, err := v.ID("id")
+	if err != nil {
+		return access.Token{}, err
+	}
+	list, err := p.Tokens.ListTokens(v.Ctx)
+	if err != nil {
+		return access.Token{}, err
+	}
+	for i := range list {
+		if list[i].ID == id && list[i].RevokedAt == nil {
+			return list[i], nil
+		}
+	}
+	return access.Token{}, rules.ErrNotFound
 }
 
 // createToken creates an API token and shows its secret once. The answer is the page itself, because a redirect would
@@ -101,6 +154,13 @@ func (p *Pages) createToken(v *kit.Visit, form url.Values) error {
 type TokenMade struct {
 	Token        *access.Token
 	Secret, Base string
+	// OldEnds is when the token that it replaces ends; zero for a token that replaces none.
+	OldEnds time.Time
+}
+
+// tokenURL is the address of an act on a token.
+func tokenURL(t *access.Token, act string) templ.SafeURL {
+	return templ.SafeURL(pathTokens + "/" + view.Digits(t.ID) + act)
 }
 
 // scopeField is the name of the checkbox for a scope.

@@ -250,6 +250,12 @@ func (p *Pages) deleteRules(v *kit.Visit, form url.Values) error {
 	})
 }
 
+// deletes names the act of deleteRules.
+func deletes(_ *kit.Visit, form url.Values) (string, error) {
+	seen, _ := readSeen(form.Get("seen"))
+	return "delete " + view.Plural(len(seen), "rule"), nil
+}
+
 // bulkDone changes the rules that a confirmation page showed, and says what was done.
 func (p *Pages) bulkDone(v *kit.Visit, form url.Values, act *bulkAct, back string,
 	change func([]rules.SeenVersion) (rules.BulkResult, error)) error {

@@ -17,7 +17,7 @@ func (p *Pages) Routes() []kit.Route {
 	return []kit.Route{
 		{Method: http.MethodGet, Path: kit.PathRules, Role: viewer, Handle: p.list},
 		{Method: http.MethodPost, Path: kit.PathRules + "/bulk", Role: editor, Handle: kit.Posted(p.bulkRules)},
-		{Method: http.MethodPost, Path: kit.PathRules + "/delete", Role: editor, Reauth: true,
+		{Method: http.MethodPost, Path: kit.PathRules + "/delete", Role: editor, Reauth: deletes,
 			Handle: kit.Posted(p.deleteRules)},
 
 		{Method: http.MethodGet, Path: kit.PathFailModes, Role: viewer, Handle: p.failModes},

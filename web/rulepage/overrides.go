@@ -329,6 +329,12 @@ func (p *Pages) overrideOf(v *kit.Visit) (rules.Rule, rules.Override, error) {
 	return r, o, err
 }
 
+// deletesOverride names the act of deleteOverride.
+func (p *Pages) deletesOverride(v *kit.Visit, _ url.Values) (string, error) {
+	r, o, err := p.overrideOf(v)
+	return "delete the override for " + o.Key + " of the rule " + r.Name, err
+}
+
 // deleteOverride deletes an override.
 func (p *Pages) deleteOverride(v *kit.Visit, form url.Values) error {
 	r, o, err := p.overrideOf(v)

@@ -32,8 +32,8 @@ func (p *Pages) Routes() []kit.Route {
 	const viewer, editor = access.RoleViewer, access.RoleEditor
 	return []kit.Route{
 		{Method: http.MethodGet, Path: kit.PathRule, Role: viewer, Handle: p.show},
-		{Method: http.MethodPost, Path: kit.PathRule + "/delete", Role: editor, Reauth: true,
-			Handle: kit.OnRule(p.deleteRule)},
+		{Method: http.MethodPost, Path: kit.PathRule + "/delete", Role: editor,
+			Reauth: kit.DoesToRule("delete the rule ", ""), Handle: kit.OnRule(p.deleteRule)},
 		{Method: http.MethodGet, Path: kit.PathRule + "/turn", Role: editor, Form: true,
 			Handle: kit.WithRule(p.confirmAction)},
 		{Method: http.MethodPost, Path: kit.PathRule + "/state", Role: editor, Handle: kit.OnRule(p.switchRule)},
@@ -49,7 +49,7 @@ func (p *Pages) Routes() []kit.Route {
 			Handle: kit.WithRule(p.newOverride)},
 		{Method: http.MethodGet, Path: pathOverrides + "/:oid/edit", Role: editor, Form: true, Handle: p.editOverride},
 		{Method: http.MethodPost, Path: pathOverrides + "/:oid", Role: editor, Handle: kit.WithRule(p.saveOverride)},
-		{Method: http.MethodPost, Path: pathOverrides + "/:oid/delete", Role: editor, Reauth: true,
+		{Method: http.MethodPost, Path: pathOverrides + "/:oid/delete", Role: editor, Reauth: p.deletesOverride,
 			Handle: kit.Posted(p.deleteOverride)},
 	}
 }

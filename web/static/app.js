@@ -6,7 +6,7 @@
 //   data-search                  the field that "/" goes to
 //   data-submit                  a filter that is applied on selection
 //   data-first                   the main form of its page, which gets the focus
-//   data-copy="id"               a button that copies the text of an element
+//   data-copy="id"               a button that copies the text of an element, and says so in the element behind it
 //   data-open="search"           a link to the search, which opens as a dialog instead; Ctrl K does the same
 (() => {
   "use strict";
@@ -149,8 +149,15 @@
     const b = e.target.closest("[data-copy]");
     if (!b) return;
     const from = document.getElementById(b.dataset.copy);
-    await navigator.clipboard.writeText(from.value ?? from.textContent);
-    b.dataset.done = "";
+    for (const said of document.querySelectorAll(".copy output")) said.textContent = "";
+    const say = (text) => { b.nextElementSibling.textContent = text; };
+    try {
+      await navigator.clipboard.writeText(from.textContent);
+      say("Copied");
+    } catch { // on plain http there is no clipboard: the text is selected, and a key copies it
+      getSelection().selectAllChildren(from);
+      say(/Mac|iP/.test(navigator.platform) ? "Press ⌘C" : "Press Ctrl+C");
+    }
   });
 
   // Filters that are not set are left out of the address.

@@ -163,7 +163,7 @@ func TestImport_AsksForThePasswordAndCarriesThePlanAlong(t *testing.T) {
 	form := planned(t, b, "on")
 	w.Clock.Add(11 * time.Minute)
 	if page := b.Post("/console/import/apply", form); page.Code != http.StatusUnprocessableEntity ||
-		!page.Has("Confirm it is you", form.Get("sum")) || len(w.Book.Applied) != 0 {
+		!page.Has("Confirm: ", form.Get("sum")) || len(w.Book.Applied) != 0 {
 		t.Fatalf("without the password: %d", page.Code)
 	}
 	form.Set("confirm_password", webtest.Password)

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/a-h/templ"
+
 	"sluice/rules"
 	"sluice/rules/chars"
 	"sluice/rules/field"
@@ -310,4 +312,15 @@ func RuleLines(list *rules.Listing) []RuleLine {
 		lines[i] = RuleLine{Rule: r, By: list.Editors[r.ID].Name}
 	}
 	return lines
+}
+
+// Ask is a question before an act on the object of a row.
+type Ask struct {
+	// ID is unique on the page.
+	ID string
+	// Verb is the act, Icon the sign of its button, "" for a button with the verb. What names the object.
+	Verb, Icon, What string
+	Action           templ.SafeURL
+	// Version is the version that the page shows, 0 for objects without one.
+	Version int64
 }

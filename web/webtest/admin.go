@@ -109,6 +109,9 @@ func tokens() []access.Token {
 		made(5, "trial", "ada", 800*time.Hour, access.ScopeCheck),
 	}
 	list[1].ExpiresAt = new(Now.Add(60 * 24 * time.Hour))
+	list[0].ExpiresAt = new(Now.Add(9 * 24 * time.Hour))
+	list[0].LastUse = &access.Use{Token: 1, At: Now.Add(-3 * time.Minute), Endpoint: "check"}
+	list[2].ExpiresAt, list[2].ReplacedAt = new(Now.Add(20*time.Hour)), new(Now.Add(-4*time.Hour))
 	list[3].RevokedAt = new(Now.Add(-40 * time.Hour))
 	list[4].ExpiresAt = new(Now.Add(-20 * time.Hour))
 	return list
@@ -131,12 +134,35 @@ func (f *Tokens) CreateToken(_ context.Context, actor rules.Actor, t access.Toke
 	case t.Name == "":
 		return access.Token{}, &field.ValidationError{
 			Fields: []field.Problem{{Field: "name", Message: "must have 1 to 128 bytes"}}}
-	case slices.ContainsFunc(f.List, func(o access.Token) bool { return o.Name == t.Name && o.RevokedAt == nil }):
+	case slices.ContainsFunc(f.List, func(o access.Token) bool {
+		return o.Name == t.Name && o.RevokedAt == nil && o.ReplacedAt == nil
+	}):
 		return access.Token{}, rules.ErrNameTaken
 	}
 	t.ID, t.CreatedBy, t.CreatedAt = int64(len(f.List)+1), actor.Name, Now
 	f.List = append(f.List, t)
 	return t, nil
+}
+
+// RotateToken implements people.Tokens.
+func (f *Tokens) RotateToken(_ context.Context, actor rules.Actor, id int64, hash [32]byte,
+	overlap time.Duration) (old, replacement access.Token, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	i := slices.IndexFunc(f.List, func(t access.Token) bool { return t.ID == id && t.RevokedAt == nil })
+	switch {
+	case f.Err != nil:
+		return old, replacement, f.Err
+	case i < 0:
+		return old, replacement, rules.ErrNotFound
+	case f.List[i].ReplacedAt != nil || f.List[i].InForce(Now) != nil:
+		return old, replacement, access.ErrNotRotatable
+	}
+	replacement = access.Token{ID: int64(len(f.List) + 1), Name: f.List[i].Name, Scopes: f.List[i].Scopes, Hash: hash,
+		CreatedBy: actor.Name, CreatedAt: Now}
+	f.List[i].ReplacedAt, f.List[i].ExpiresAt = new(Now), new(Now.Add(overlap))
+	old, f.List = f.List[i], append(f.List, replacement)
+	return old, replacement, nil
 }
 
 // RevokeToken implements people.Tokens.

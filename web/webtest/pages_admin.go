@@ -37,6 +37,11 @@ func adminPages() []Shown {
 			Form: url.Values{"name": {""}, "days": {"30"}}},
 		{Name: "token-made", About: "New token, secret", Role: access.RoleAdmin, Path: "/console/tokens/new",
 			Form: url.Values{"name": {"ci-2"}, "days": {"30"}, "scope_check": {"on"}}},
+		{Name: "token-rotate", About: "Rotate a token", Role: access.RoleAdmin, Path: "/console/tokens/1/rotate"},
+		{Name: "token-rotated", About: "Rotated token, secret", Role: access.RoleAdmin, Path: "/console/tokens/1/rotate",
+			Form: url.Values{"hours": {"24"}}},
+		{Name: "token-rotate-again", About: "409: token rotated already", Role: access.RoleAdmin,
+			Path: "/console/tokens/3/rotate"},
 		{Name: "audit", About: "Audit log", Role: access.RoleAdmin, Path: "/console/audit"},
 		{Name: "audit-filtered", About: "Audit log, no match", Role: access.RoleViewer,
 			Path: "/console/audit?actor=nobody&from=2026-11-01"},
@@ -46,6 +51,9 @@ func adminPages() []Shown {
 		{Name: "import-plan", About: "Import plan", Role: access.RoleEditor, Path: "/console/import",
 			Form: url.Values{"prune": {"on"}, "text": {SampleFile}}},
 		{Name: "settings", About: "Settings", Role: access.RoleAdmin, Path: "/console/settings"},
+		{Name: "settings-changed", About: "Settings, filtered", Role: access.RoleViewer,
+			Path: "/console/settings?q=rules&only=changed"},
+		{Name: "settings-none", About: "Settings, no match", Role: access.RoleViewer, Path: "/console/settings?q=zebra"},
 	}
 }
 
