@@ -43,6 +43,11 @@ type Event struct {
 	State   string    `json:"state"` // On or Off
 	Subject Subject   `json:"subject"`
 	Data    Data      `json:"data"`
+	// Silenced: no message was sent at that time, because the alert was silenced or acknowledged.
+	Silenced bool `json:"silenced,omitempty"`
+	// SilencedBy and AcknowledgedBy are what covers an active alert now, nil for none; see Mark.
+	SilencedBy     *Silence `json:"-"`
+	AcknowledgedBy *Silence `json:"-"`
 }
 
 // Data is the content of a message.

@@ -36,7 +36,8 @@ func openAlerts(cfg *config.Serve, host *Host, db *database.DB, sets *match.Curr
 	if !cfg.Postgres() {
 		holder, lease = embeddedHolder, embeddedLease
 	}
-	facts := &alertFacts{webhooks: db.Webhooks(), sets: sets, tokens: tokens, live: figures.live.Live, stats: past, now: host.Now}
+	facts := &alertFacts{webhooks: db.Webhooks(), silences: db.Silences, sets: sets, tokens: tokens,
+		live: figures.live.Live, stats: past, now: host.Now}
 	runner := evaluate.NewRunner(evaluate.RunnerOptions{Store: db, Holder: holder, Lease: lease, Facts: facts.gather,
 		Deliver: leading{worker, statements}, Quiet: alertQuiet, Now: host.Now, Log: host.Log,
 		Trouble: host.trouble})

@@ -24,11 +24,12 @@ type alertFacts struct {
 	webhooks interface {
 		List(ctx context.Context) ([]alerts.Webhook, error)
 	}
-	sets   *match.Current
-	tokens *access.Current
-	live   func(context.Context) history.Live
-	stats  history.Source
-	now    func() time.Time
+	silences func(context.Context) ([]alerts.Silence, error)
+	sets     *match.Current
+	tokens   *access.Current
+	live     func(context.Context) history.Live
+	stats    history.Source
+	now      func() time.Time
 
 	// byName are the ids of the rules of set, byID their names.
 	set    *match.Set
@@ -47,6 +48,9 @@ func (a *alertFacts) gather(ctx context.Context) (evaluate.Facts, error) {
 		return f, err
 	}
 	f.Sightings = expiringTokens(a.tokens.Load(), a.now())
+	if f.Silences, err = a.silences(ctx); err != nil {
+		return f, err
+	}
 	set := a.sets.Load()
 	if set == nil {
 		return f, nil

@@ -26,6 +26,8 @@ type noHooks struct{}
 
 func (noHooks) List(context.Context) ([]alerts.Webhook, error) { return nil, nil }
 
+func noSilences(context.Context) ([]alerts.Silence, error) { return nil, nil }
+
 // weeks answers with a week of hours, of which a rule has so many requests in each.
 type weeks struct {
 	requests map[string]int64
@@ -58,8 +60,8 @@ func gathering(t *testing.T, names ...string) (*alertFacts, *weeks, *history.Liv
 	}
 	w, live := &weeks{requests: map[string]int64{}}, &history.Live{}
 	now := time.Date(2026, 11, 24, 12, 30, 0, 0, time.UTC)
-	f := &alertFacts{webhooks: noHooks{}, sets: &match.Current{}, tokens: &access.Current{}, stats: w, now: func() time.Time { return now },
-		live: func(context.Context) history.Live { return *live }}
+	f := &alertFacts{webhooks: noHooks{}, silences: noSilences, sets: &match.Current{}, tokens: &access.Current{},
+		stats: w, now: func() time.Time { return now }, live: func(context.Context) history.Live { return *live }}
 	f.sets.Store(set)
 	return f, w, live, &now
 }

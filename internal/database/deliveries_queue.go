@@ -194,7 +194,7 @@ func (d *DB) deleteEnded(tx *gorm.DB, webhook int64) error {
 	return tx.Where("id IN (SELECT id FROM (?) AS old)", old).Delete(&deliveryRow{}).Error
 }
 
-// deleteOld deletes the messages of deleted webhooks, old events, and reports that were read.
+// deleteOld deletes the messages of deleted webhooks, old events and silences, and reports that were read.
 func (d *DB) deleteOld(tx *gorm.DB, hooks []int64) error {
 	var owners []int64
 	if err := tx.Model(&deliveryRow{}).Distinct().Pluck("webhook_id", &owners).Error; err != nil {
@@ -211,6 +211,9 @@ func (d *DB) deleteOld(tx *gorm.DB, hooks []int64) error {
 	events := tx.Model(&alertEventRow{}).Select("id").Where("at < "+d.ago(eventLife)+
 		" OR id <= (SELECT max(id) FROM alert_events) - ?", maxEvents).Limit(cleanBatch)
 	if err := tx.Where("id IN (SELECT id FROM (?) AS old)", events).Delete(&alertEventRow{}).Error; err != nil {
+		return err
+	}
+	if err := tx.Where("ends_at < " + d.ago(alerts.KeptSilence)).Delete(&silenceRow{}).Error; err != nil {
 		return err
 	}
 	return tx.Where("read_at > 0 AND read_at < " + d.ago(reportLife)).Delete(&alertReportRow{}).Error

@@ -84,7 +84,7 @@ func classifyPostgres(pg *pgconn.PgError, err error) error {
 	case "23505": // unique_violation
 		if pg.ConstraintName == "rules_name_key" || pg.ConstraintName == "pools_name_key" ||
 			pg.ConstraintName == "profiles_name_key" || pg.ConstraintName == "webhooks_name_key" ||
-			pg.ConstraintName == "tokens_live_name" ||
+			pg.ConstraintName == "tokens_live_name" || pg.ConstraintName == "saved_views_name_key" ||
 			pg.ConstraintName == "users_name_key" {
 			return rules.ErrNameTaken
 		}
@@ -131,7 +131,7 @@ func classifySQLite(lite *gosqlite.Error, err error) error {
 	case sqliteConstraintUnique:
 		if strings.Contains(lite.Error(), "rules.name") || strings.Contains(lite.Error(), "pools.name") ||
 			strings.Contains(lite.Error(), "profiles.name") || strings.Contains(lite.Error(), "webhooks.name") ||
-			strings.Contains(lite.Error(), "tokens.name") ||
+			strings.Contains(lite.Error(), "tokens.name") || strings.Contains(lite.Error(), "saved_views.name") ||
 			strings.Contains(lite.Error(), "users.name") {
 			return rules.ErrNameTaken
 		}

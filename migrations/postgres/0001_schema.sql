@@ -347,6 +347,33 @@ CREATE INDEX alert_deliveries_tried ON alert_deliveries (webhook_id, tried);
 CREATE INDEX alert_deliveries_waiting ON alert_deliveries (webhook_id, subject, id) WHERE state = 0;
 CREATE INDEX alert_deliveries_due ON alert_deliveries (webhook_id, next_at, id) WHERE state = 0;
 
+-- Silences and acknowledgements of alerts. acknowledges is the uid of the alert that one acknowledges, '' for a silence;
+-- an empty rule, key or level means any. ends_at is in ms since 1970. Nodes do not keep them in memory.
+CREATE TABLE alert_silences (
+    id           BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    acknowledges TEXT        NOT NULL DEFAULT '',
+    kind         TEXT        NOT NULL,
+    rule         TEXT        NOT NULL DEFAULT '',
+    key          TEXT        NOT NULL DEFAULT '',
+    level        TEXT        NOT NULL DEFAULT '',
+    reason       TEXT        NOT NULL CHECK (reason <> ''),
+    ends_at      BIGINT      NOT NULL,
+    created_by   TEXT        NOT NULL,
+    version      BIGINT      NOT NULL DEFAULT 1 CHECK (version >= 1),
+    created_at   TIMESTAMPTZ NOT NULL,
+    updated_at   TIMESTAMPTZ NOT NULL
+);
+
+-- Filters of pages of the console that people saved under a name.
+CREATE TABLE saved_views (
+    id      BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    user_id BIGINT NOT NULL REFERENCES users (id) ON DELETE CASCADE,
+    name    TEXT   NOT NULL CHECK (name <> ''),
+    path    TEXT   NOT NULL,
+    query   TEXT   NOT NULL,
+    CONSTRAINT saved_views_name_key UNIQUE (user_id, path, name)
+);
+
 -- A random id of this database. Copies, replicas and restored backups keep it. Nodes compare it through Redis, because
 -- nodes of different databases must not share counters.
 CREATE TABLE database_id (

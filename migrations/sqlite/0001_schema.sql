@@ -305,6 +305,30 @@ CREATE INDEX alert_deliveries_tried ON alert_deliveries (webhook_id, tried);
 CREATE INDEX alert_deliveries_waiting ON alert_deliveries (webhook_id, subject, id) WHERE state = 0;
 CREATE INDEX alert_deliveries_due ON alert_deliveries (webhook_id, next_at, id) WHERE state = 0;
 
+CREATE TABLE alert_silences (
+    id           INTEGER PRIMARY KEY AUTOINCREMENT,
+    acknowledges TEXT    NOT NULL DEFAULT '',
+    kind         TEXT    NOT NULL,
+    rule         TEXT    NOT NULL DEFAULT '',
+    key          TEXT    NOT NULL DEFAULT '',
+    level        TEXT    NOT NULL DEFAULT '',
+    reason       TEXT    NOT NULL CHECK (reason <> ''),
+    ends_at      INTEGER NOT NULL,
+    created_by   TEXT    NOT NULL,
+    version      INTEGER NOT NULL DEFAULT 1 CHECK (version >= 1),
+    created_at   TEXT    NOT NULL CHECK (created_at LIKE '____-__-__T__:__:__.___Z'),
+    updated_at   TEXT    NOT NULL CHECK (updated_at LIKE '____-__-__T__:__:__.___Z')
+) STRICT;
+
+CREATE TABLE saved_views (
+    id      INTEGER PRIMARY KEY AUTOINCREMENT,
+    user_id INTEGER NOT NULL REFERENCES users (id) ON DELETE CASCADE,
+    name    TEXT    NOT NULL CHECK (name <> ''),
+    path    TEXT    NOT NULL,
+    query   TEXT    NOT NULL,
+    CONSTRAINT saved_views_name_key UNIQUE (user_id, path, name)
+) STRICT;
+
 CREATE TABLE database_id (
     id    INTEGER PRIMARY KEY CHECK (id = 1),
     value TEXT NOT NULL CHECK (length(value) = 32)

@@ -20,51 +20,67 @@ const (
 // Board holds the active conditions that a node knows. It keeps them while the rule database is unavailable. It is safe
 // for concurrent use.
 type Board struct {
-	store interface {
-		AlertStates(ctx context.Context) ([]alerts.State, error)
-	}
+	store   BoardStore
 	now     func() time.Time
 	trouble *trouble.Registry
 	read    atomic.Pointer[boardRead]
+}
+
+// BoardStore is the rule database. Errors wrap rules.ErrUnavailable. It is safe for concurrent use.
+type BoardStore interface {
+	AlertStates(ctx context.Context) ([]alerts.State, error)
+	// Silences returns all silences, also ended ones.
+	Silences(ctx context.Context) ([]alerts.Silence, error)
 }
 
 // boardRead is the result of one read. It is immutable.
 type boardRead struct {
 	at     time.Time
 	active []alerts.Event
+	// waiting is the number of active conditions that nobody has acknowledged or silenced.
+	waiting int
 	kinds  map[alerts.Kind]int
 }
 
 // NewBoard creates a Board. It knows nothing until Run has read.
-func NewBoard(store interface {
-	AlertStates(ctx context.Context) ([]alerts.State, error)
-}, now func() time.Time, known *trouble.Registry) *Board {
+func NewBoard(store BoardStore, now func() time.Time, known *trouble.Registry) *Board {
 	return &Board{store: store, now: now, trouble: known}
 }
 
 // Run reads every few seconds until ctx ends.
 func (b *Board) Run(ctx context.Context) {
-	read := func() {
-		limited, cancel := context.WithTimeout(ctx, callTimeout)
-		stored, err := b.store.AlertStates(limited)
-		cancel()
-		if err == nil {
-			b.set(stored)
-		}
-		if ctx.Err() == nil {
-			b.trouble.Note(unread, "", err)
-		}
-	}
-	read()
+	b.Refresh(ctx)
 	for range tick.Every(ctx, boardEvery) {
-		read()
+		b.Refresh(ctx)
 	}
 }
 
-func (b *Board) set(stored []alerts.State) {
+// Refresh reads now, so that a change of the silences is known at once. After an error the Board stays as it is.
+func (b *Board) Refresh(ctx context.Context) {
+	limited, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	stored, err := b.store.AlertStates(limited)
+	var silences []alerts.Silence
+	if err == nil {
+		silences, err = b.store.Silences(limited)
+	}
+	if err == nil {
+		b.set(stored, silences)
+	}
+	if ctx.Err() == nil {
+		b.trouble.Note(unread, "", err)
+	}
+}
+
+func (b *Board) set(stored []alerts.State, silences []alerts.Silence) {
 	now := b.now()
 	states := LoadStates(stored, now)
 	out := &boardRead{at: now, active: states.active(maxActive), kinds: map[alerts.Kind]int{}}
+	for i := range out.active {
+		if out.active[i].Mark(silences, now); !out.active[i].Handled() {
+			out.waiting++
+		}
+	}
 	for _, s := range states.subjects {
 		if s.On {
 			out.kinds[s.Subject.Kind]++
@@ -80,6 +96,14 @@ func (b *Board) Active() []alerts.Event {
 		return r.active
 	}
 	return nil
+}
+
+// Waiting is how many of Active nobody has acknowledged or silenced.
+func (b *Board) Waiting() int {
+	if r := b.read.Load(); r != nil {
+		return r.waiting
+	}
+	return 0
 }
 
 // Since is when Active was read from the rule database, the zero time if it never was.

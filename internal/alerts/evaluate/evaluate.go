@@ -21,6 +21,8 @@ type Facts struct {
 	// Sightings are of figures that all nodes share.
 	Sightings []Sighting
 	Webhooks  []alerts.Webhook
+	// Silences keep the beginnings of alerts from being sent. Those that have ended count for nothing.
+	Silences []alerts.Silence
 	// Rules are the ids of the rules in force by name, nil if they are not known.
 	Rules map[string]int64
 	// Minute are the figures of the last minute by rule, nil if they are not known.
@@ -224,9 +226,19 @@ func (e *evaluation) settle(name string, by *Sighting) {
 	}
 }
 
-// quiet reports whether alerts about a subject are only counted.
+// quiet reports whether alerts about a subject are only counted. An alert that was not sent, because it was muted, makes
+// nobody wait once its subject is no longer muted.
 func (e *evaluation) quiet(s *subject) bool {
-	return s.ToldAt > 0 && e.Now.Sub(time.UnixMilli(s.ToldAt)) < e.Quiet
+	return s.ToldAt > 0 && e.Now.Sub(time.UnixMilli(s.ToldAt)) < e.Quiet && (!s.Muted || e.muted(s))
+}
+
+// muted reports whether a silence or an acknowledgement keeps the beginning of a subject from being sent now.
+func (e *evaluation) muted(s *subject) bool {
+	if len(e.Silences) == 0 {
+		return false
+	}
+	uid := s.uid(alerts.On)
+	return slices.ContainsFunc(e.Silences, func(by alerts.Silence) bool { return by.Covers(&s.Subject, uid, e.Now) })
 }
 
 // tell creates the event for the new state of a subject.
@@ -238,6 +250,8 @@ func (e *evaluation) tell(name, state string) {
 	if state == alerts.On {
 		event.Data.Suppressed = s.Counted
 		s.ToldAt, s.Counted = e.Now.UnixMilli(), 0
+		s.Muted = e.muted(s)
+		event.Silenced = s.Muted
 	} else {
 		event.Data = dataOf(s, state, &Details{RuleID: e.Rules[s.Subject.Rule],
 			Numbers: map[string]int64{"seconds": max(0, e.Now.UnixMilli()-s.Since) / 1000}})
@@ -295,10 +309,14 @@ func (e *evaluation) forgetOld(name string) {
 	e.settle(name, &Sighting{})
 }
 
-// tellLate creates the event for a condition that began in a quiet time which has ended.
+// tellLate creates the event for a condition that began in a quiet time which has ended, or that was muted and is no
+// longer. The latter has the same UID as before, so that the history has it once.
 func (e *evaluation) tellLate(name string) {
 	s := e.states.subjects[name]
-	if s.On && s.Told != alerts.On && !e.quiet(s) {
+	switch {
+	case s.On && s.Told == alerts.On && s.Muted && !e.muted(s):
+		e.tell(name, alerts.On)
+	case s.On && s.Told != alerts.On && !e.quiet(s):
 		late := e.edit(name)
 		late.Counted = max(0, late.Counted-1) // it was counted, and is sent now
 		e.tell(name, alerts.On)

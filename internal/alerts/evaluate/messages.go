@@ -33,7 +33,7 @@ func (e *evaluation) messages() (out []alerts.Message) {
 		w := &e.Webhooks[i]
 		places := map[alerts.Kind][]int{}
 		for j := range e.events {
-			if ev := &e.events[j]; w.Wants(ev) {
+			if ev := &e.events[j]; w.Wants(ev) && !ev.Silenced {
 				places[ev.Kind] = append(places[ev.Kind], j)
 			}
 		}

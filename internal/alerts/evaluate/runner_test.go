@@ -33,6 +33,8 @@ type desk struct {
 	states  map[string]alerts.State
 	events  []alerts.Event
 	sent    []alerts.Message
+	// silences are those that a Board reads.
+	silences []alerts.Silence
 	// lose makes the next save succeed without an answer.
 	lose bool
 }
@@ -82,6 +84,15 @@ func (d *desk) AlertStates(context.Context) ([]alerts.State, error) {
 		out = append(out, s)
 	}
 	return out, nil
+}
+
+func (d *desk) Silences(context.Context) ([]alerts.Silence, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.down {
+		return nil, errDown
+	}
+	return slices.Clone(d.silences), nil
 }
 
 func (d *desk) SaveAlerts(_ context.Context, holder string, c *alerts.Changes) error {

@@ -39,6 +39,8 @@ type subject struct {
 	// Told is the state of the last event, "" for none, and ToldAt the time of the last event with On (ms).
 	Told   string `json:"told,omitempty"`
 	ToldAt int64  `json:"told_at,omitempty"`
+	// Muted: the last event with On was not sent, because the subject was silenced or acknowledged.
+	Muted bool `json:"muted,omitempty"`
 	// Counted is the number of alerts since ToldAt without an event.
 	Counted int64 `json:"counted,omitempty"`
 	// Data describes the active condition, or the last one. Its numbers were true at Figures (ms), and the node By
