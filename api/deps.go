@@ -82,6 +82,10 @@ type Deps struct {
 	Incidents IncidentLister
 	// Webhooks are where alerts are sent. If nil, the routes of webhooks do not exist.
 	Webhooks Webhooks
+	// Alerts and Silences are the active alerts, and what silences and acknowledges them. If Silences is nil, their routes
+	// do not exist.
+	Alerts   Alerts
+	Silences Silences
 	// Regions takes part in the exchange between regions. If nil, there are none, and its route does not exist.
 	Regions Regions
 	// RLS answers a call of Envoy's RateLimitService in the JSON form of proto3, with a status and a body. If nil, the

@@ -69,10 +69,11 @@ func newFixture(t testing.TB, rs []rules.Rule, edit ...func(*decide.CheckerOptio
 		Sets: &f.sets, Store: f.store, Local: f.newStore(), Timeout: time.Second, Patience: decide.MaxPatience,
 		Now: f.book.now, Observe: &f.seen,
 	}
+	silences := f.book.shelfOfSilences()
 	deps := Deps{
 		Rules: f.book, Writer: f.book, History: f.book, Pools: f.book.shelfOfPools(),
 		Usage: statements{}, UsageRestorer: restorer{}, Profiles: f.book.shelfOfProfiles(),
-		Overrides: f.book, Webhooks: f.book.shelfOfWebhooks(),
+		Overrides: f.book, Webhooks: f.book.shelfOfWebhooks(), Alerts: silences, Silences: silences,
 		OverrideWriter: f.book,
 		Access:         &f.access, OpenMode: true,
 		Changed: func(context.Context) bool {

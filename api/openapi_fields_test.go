@@ -10,6 +10,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/google/go-cmp/cmp"
 
+	"sluice/internal/alerts"
 	"sluice/rules"
 	"sluice/rules/field"
 	"sluice/rules/profile"
@@ -148,6 +149,7 @@ func TestOpenAPI_DescribesTheFieldsOfTheTables(t *testing.T) {
 	t.Run("source", func(t *testing.T) { describes(t, schemas["FactSourceInput"].Value, profile.SourceFields()) })
 	t.Run("client_ip", func(t *testing.T) { describes(t, part("client_ip"), profile.ClientIPFields()) })
 	t.Run("proof", func(t *testing.T) { describes(t, part("proof"), profile.ProofFields()) })
+	t.Run("silence", func(t *testing.T) { describes(t, schemas["SilenceInput"].Value, alerts.SilenceFields()) })
 	t.Run("override", func(t *testing.T) {
 		describes(t, override, rules.OverrideFields(), "id", "rule_id", "version", "created_at", "updated_at")
 	})

@@ -142,6 +142,13 @@ var table = []Route{
 	{http.MethodPost, webhooksPath + "/:name/test", access.ScopeAdmin, (*Server).testWebhook},
 	{http.MethodGet, webhooksPath + "/:name/deliveries", access.ScopeAdmin, (*Server).listDeliveries},
 
+	{http.MethodGet, alertsPath, access.ScopeRulesRead, (*Server).listAlerts},
+	{http.MethodGet, silencesPath, access.ScopeRulesRead, (*Server).listSilences},
+	{http.MethodPost, silencesPath, access.ScopeRulesWrite, (*Server).createSilence},
+	{http.MethodGet, silencesPath + "/:id", access.ScopeRulesRead, (*Server).getSilence},
+	{http.MethodPut, silencesPath + "/:id", access.ScopeRulesWrite, (*Server).putSilence},
+	{http.MethodDelete, silencesPath + "/:id", access.ScopeRulesWrite, (*Server).deleteSilence},
+
 	{http.MethodGet, usagePath, access.ScopeRulesRead, (*Server).getUsage},
 	{http.MethodPost, usageRestorePath, access.ScopeCounters, (*Server).restoreUsage},
 	{http.MethodGet, overridesPath, access.ScopeRulesRead, (*Server).listOverrides},
@@ -182,6 +189,9 @@ func (s *Server) Routes(e *echo.Echo) {
 			continue
 		}
 		if strings.HasPrefix(r.Path, webhooksPath) && s.deps.Webhooks == nil {
+			continue
+		}
+		if (r.Path == alertsPath || strings.HasPrefix(r.Path, silencesPath)) && s.deps.Silences == nil {
 			continue
 		}
 		h := s.wrap(r)

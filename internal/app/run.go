@@ -270,7 +270,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	}
 	board := openAlerts(&cfg, &host, db, sets, keyring, figures, past, sensor, worker, statements, metrics, stops)
 	deps := web.Deps{
-		Alerts: web.Alerts{Board: board, Events: db, Webhooks: hooks},
+		Alerts: web.Alerts{Board: board, Events: db, Webhooks: hooks, Silences: db},
 		Trials: past, Watching: buckets.hot != nil,
 		Headers: headersOf(cfg.ResetHeader == "delta"),
 		Replays: openReplays(&cfg, &host, files[&cfg.KafkaPassword], stops),
@@ -319,7 +319,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 		ResetDelta: cfg.ResetHeader == "delta", TrustedProxies: trusted, Panicked: metrics.CountPanic, Logger: host.Log,
 		Checked: metrics.CountHTTPCheck, LargeRefused: metrics.CountLargeRefused, WriteTimeout: writeTimeout,
 		Now: host.Now, Stats: past, Figures: db, Usage: db, UsageRestorer: statements, DecisionLogs: accounts,
-		Incidents: deps.Incidents, Webhooks: hooks, Regions: messages,
+		Incidents: deps.Incidents, Webhooks: hooks, Alerts: board, Silences: db, Regions: messages,
 	}, pages, metrics.CountQuestion, spans)
 	if err != nil {
 		return err

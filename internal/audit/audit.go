@@ -57,7 +57,9 @@ func Actions() []string {
 }
 
 // Subjects are what entries can be about. Readers must expect others.
-func Subjects() []string { return []string{"rule", "pool", "profile", "webhook", "silence", "token", "user"} }
+func Subjects() []string {
+	return []string{"rule", "pool", "profile", "webhook", "silence", "token", "user"}
+}
 
 // Changes are the fields that an entry's details say were changed, nil where
 // they say nothing of the kind. The key of an override is not among them.

@@ -39,12 +39,6 @@ func (r *silenceRow) silence() alerts.Silence {
 		UpdatedAt: r.UpdatedAt.Time}
 }
 
-// silenceDetails are the details of an audit entry about a silence.
-type silenceDetails struct {
-	Version int64          `json:"version"`
-	Changes []field.Change `json:"changes"`
-}
-
 // Silences returns all silences, also ended ones, the latest end first.
 func (d *DB) Silences(ctx context.Context) ([]alerts.Silence, error) {
 	var rows []silenceRow
@@ -176,6 +170,6 @@ func (c *change) recordSilence(action string, version int64, was, is *alerts.Sil
 	if of == nil {
 		of = was
 	}
-	return c.record(action, subjectSilence, of.ID, of.Title(), silenceDetails{Version: version,
-		Changes: alerts.DiffSilences(was, is)})
+	return c.record(action, subjectSilence, of.ID, of.Title(), ruleDetails{Version: version,
+		Changes: alerts.DiffSilences(was, is), Reason: c.actor.Reason})
 }

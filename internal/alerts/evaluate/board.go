@@ -39,7 +39,7 @@ type boardRead struct {
 	active []alerts.Event
 	// waiting is the number of active conditions that nobody has acknowledged or silenced.
 	waiting int
-	kinds  map[alerts.Kind]int
+	kinds   map[alerts.Kind]int
 }
 
 // NewBoard creates a Board. It knows nothing until Run has read.
