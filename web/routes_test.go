@@ -129,7 +129,8 @@ func TestRoutes_WhatChangesAnythingIsNotGet(t *testing.T) {
 var forViewers = []string{
 	"/console/sign-in", "/console/sso/start", "/console/sign-out", "/console/welcome", "/console/theme", "/console/invite",
 	"/console/explain", "/console/keys", "/console/account/password", "/console/account/sessions",
-	"/console/begin", "/console/search", "/console/tour",
+	"/console/begin", "/console/search", "/console/tour", "/console/views", "/console/views/:id",
+	"/console/views/:id/remove",
 }
 
 // TestRoutes_TakeWhatTheirActDeserves says by the paths what the table says row by

@@ -48,7 +48,11 @@ func New(d Deps) (*Server, error) {
 	if err := d.check(); err != nil {
 		return nil, err
 	}
-	d.ActiveAlerts = func() (int, bool) { return len(d.Alerts.Board.Active()), !d.Alerts.Board.Since().IsZero() }
+	board := d.Alerts.Board
+	d.ActiveAlerts = func() (open, handled int, known bool) {
+		open = board.Waiting()
+		return open, max(0, len(board.Active())-open), !board.Since().IsZero()
+	}
 	k, err := kit.New(d.Deps)
 	if err != nil {
 		return nil, err
@@ -82,7 +86,7 @@ func Table() []Route { return (&Server{}).routes() }
 func (s *Server) routes() []Route {
 	return slices.Concat(s.signin.Routes(), s.overview.Routes(), s.rulelist.Routes(), s.rulepage.Routes(),
 		s.ruleedit.Routes(), s.replay.Routes(), s.pools.Routes(), s.inspect.Routes(), s.people.Routes(),
-		s.profiles.Routes(), s.transfer.Routes(), s.traffic.Routes(), s.alerts.Routes(), []Route{
+		s.profiles.Routes(), s.transfer.Routes(), s.traffic.Routes(), s.alerts.Routes(), s.kit.ViewRoutes(), []Route{
 			{Method: http.MethodPost, Path: "/console/theme", Offline: true, Handle: kit.Theme},
 			{Method: http.MethodPost, Path: "/console/tour", Role: access.RoleViewer, Offline: true, Handle: s.closeTour},
 			{Method: http.MethodGet, Path: "/console/events", Role: access.RoleViewer, Stream: true, Handle: s.events},

@@ -44,7 +44,7 @@ func openConsole(ctx context.Context, cfg *config.Serve, host *Host, oidc *secre
 		return nil, nil //nolint:nilnil // a disabled console is not an error
 	}
 	c := &console{}
-	d.Rules, d.Overrides, d.Users, d.Sessions, d.Passwords = db, db, db, db, access.NewHasher()
+	d.Rules, d.Overrides, d.Users, d.Sessions, d.Views, d.Passwords = db, db, db, db, db, access.NewHasher()
 	d.Guard, d.GuardLocal = f.counters.store, f.counters.local
 	d.Fleet, d.Denials = f.live, f.live
 	d.Marks = &marks{changes: db, events: db, incidents: d.Incidents}

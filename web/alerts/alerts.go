@@ -10,6 +10,7 @@ import (
 
 	"github.com/a-h/templ"
 
+	"sluice/internal/access"
 	"sluice/internal/alerts"
 	"sluice/rules"
 	"sluice/web/kit"
@@ -46,6 +47,8 @@ type Alerts struct {
 	// Rules are the choices of the filter, IDs the rules in force by name.
 	Rules []string
 	IDs   map[string]int64
+	// CanEdit: the page offers to acknowledge and silence.
+	CanEdit bool
 }
 
 // list shows the active alerts and what happened, filtered by the address.
@@ -61,7 +64,8 @@ func (p *Pages) list(v *kit.Visit) error {
 // active is the page with the active alerts only.
 func (p *Pages) active(v *kit.Visit) Alerts {
 	q := v.QueryParams()
-	m := Alerts{Query: view.NewQuery(kit.PathAlerts, q, "kind", "rule"), Active: p.Board.Active(), Since: p.Board.Since()}
+	m := Alerts{Query: view.NewQuery(kit.PathAlerts, q, "kind", "rule"), Active: p.Board.Active(), Since: p.Board.Since(),
+		CanEdit: v.CanChange(access.RoleEditor)}
 	before := v.QueryParam("before")
 	m.Newest = before == ""
 	m.IDs = p.ruleIDs(m.Active[:min(len(m.Active), shownActive)])

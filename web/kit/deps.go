@@ -35,6 +35,8 @@ type Deps struct {
 	// Users stores accounts, Sessions the sessions of signed-in people.
 	Users    Users
 	Sessions Sessions
+	// Views stores the saved views of accounts.
+	Views Views
 	// Passwords hashes and checks passwords.
 	Passwords Passwords
 	// SSO is the single sign-on provider, nil for none.
@@ -53,9 +55,10 @@ type Deps struct {
 	Marks history.MarkSource
 	// Statements holds the spent units of keys of rules with keep_periods.
 	Statements Statements
-	// ActiveAlerts returns how many alerts are active; known is false until that was read once. Every page calls it, so it
-	// must answer from memory. Package web sets it.
-	ActiveAlerts func() (n int, known bool)
+	// ActiveAlerts returns how many active alerts nobody has handled, by acknowledging or silencing them, and how many
+	// somebody has. known is false until that was read once. Every page calls it, so it must answer from memory. Package
+	// web sets it.
+	ActiveAlerts func() (open, handled int, known bool)
 	// Incidents are the times in which a node could not use Redis or the rule database.
 	Incidents incident.Source
 	// PublicURL is where people reach the console, as in

@@ -116,8 +116,8 @@ const staleAfter = 15 * time.Second
 
 // bell is the number of active alerts, which every page shows.
 func (k *Kit) bell() view.Bell {
-	n, known := k.ActiveAlerts()
-	return view.Bell{Active: n, Known: known}
+	open, handled, known := k.ActiveAlerts()
+	return view.Bell{Active: open, Handled: handled, Known: known}
 }
 
 // nodeBanners are the warnings at the top of every page that come and go while it is open. The page of regions says

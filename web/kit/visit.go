@@ -179,6 +179,7 @@ func (v *Visit) Frame(title, nav string) view.Frame {
 	f.User, f.Role, f.Version = v.User.Name, string(v.User.Role), node.Version
 	f.CanEdit, f.CanAdmin = v.CanChange(access.RoleEditor), v.CanChange(access.RoleAdmin)
 	f.Live, f.Banners, f.Alerts, f.Tour = v.nodeBanners(&node), v.banners(&node), v.kit.bell(), v.tour()
+	f.Saved = v.saved()
 	if v.Offline || v.Replica != nil {
 		return f
 	}

@@ -114,6 +114,8 @@ func subjectLink(e *audit.Entry) string {
 		return kit.PathProfiles + "/" + url.PathEscape(e.SubjectName)
 	case e.SubjectKind == "webhook" && e.Action != "delete":
 		return kit.PathAlerts + "/webhooks/" + url.PathEscape(e.SubjectName)
+	case e.SubjectKind == "silence" && e.Action != "delete":
+		return kit.PathAlerts + "/silences"
 	case e.SubjectKind == "token":
 		return "/console/tokens"
 	}

@@ -32,14 +32,17 @@ type Frame struct {
 	// Banners are warnings. Live are warnings that appear and disappear while the page is open.
 	Live, Banners []Banner
 	Alerts        Bell
+	// Saved are the saved views of the page, nil if it can have none.
+	Saved *Saved
 	// Tour is the stop of a tour at this page, nil if the page is no stop.
 	Tour *Tour
 }
 
-// Bell is the number of active alerts, unless that is unknown.
+// Bell is the number of active alerts that nobody has acknowledged or silenced, and of those that somebody has, unless
+// they are unknown.
 type Bell struct {
-	Active int
-	Known  bool
+	Active, Handled int
+	Known           bool
 }
 
 // words are the name of the link: "Alerts: 3 active".
@@ -47,6 +50,9 @@ func (b Bell) words() string {
 	switch {
 	case !b.Known:
 		return "Alerts"
+	case b.Handled > 0:
+		return "Alerts: " + Count(int64(b.Active)) + " active, besides " + Count(int64(b.Handled)) +
+			" acknowledged or silenced"
 	case b.Active == 0:
 		return "Alerts: none active"
 	}

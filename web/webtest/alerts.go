@@ -24,6 +24,8 @@ type Alerts struct {
 	Past  []alerts.Event
 	Err   error
 	Reads int
+	// Silences cover the active alerts once Refresh was called.
+	Silences *Silences
 }
 
 // Change changes the alerts. It is safe while pages are served.
@@ -38,6 +40,32 @@ func (f *Alerts) Active() []alerts.Event {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.On)
+}
+
+// Waiting implements alerts.Board.
+func (f *Alerts) Waiting() (n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i := range f.On {
+		if !f.On[i].Handled() {
+			n++
+		}
+	}
+	return n
+}
+
+// Refresh implements alerts.Board.
+func (f *Alerts) Refresh(ctx context.Context) {
+	list, err := f.Silences.Silences(ctx)
+	if err != nil {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.On = slices.Clone(f.On) // pages may be reading them
+	for i := range f.On {
+		f.On[i].Mark(list, Now)
+	}
 }
 
 // Since implements alerts.Board.

@@ -12,7 +12,7 @@ import (
 // alertPages are the pages of alerts and webhooks.
 func alertPages() []Shown {
 	const viewer, admin = access.RoleViewer, access.RoleAdmin
-	const hooks = "/console/alerts/webhooks"
+	const hooks, silences = "/console/alerts/webhooks", "/console/alerts/silences"
 	return []Shown{
 		{Name: "alerts", About: "Alerts", Role: viewer, Path: "/console/alerts"},
 		{Name: "alerts-none", About: "No alerts", Kind: Empty, Role: viewer, Path: "/console/alerts"},
@@ -24,6 +24,23 @@ func alertPages() []Shown {
 		{Name: "alerts-search", About: "Alerts, no match", Role: viewer, Path: "/console/alerts?kind=set_old&rule=none"},
 		{Name: "alerts-failing", About: "Alerts, database unreachable", Kind: Failing, Role: viewer,
 			Path: "/console/alerts", Prepare: func(w *World) { w.Alerts.Err = rules.ErrUnavailable }},
+		{Name: "alerts-handled", About: "Alerts, one silenced and one acknowledged", Role: access.RoleEditor,
+			Path: "/console/alerts", Prepare: Handle},
+		{Name: "silences", About: "Silences", Role: access.RoleEditor, Path: silences, Prepare: Handle},
+		{Name: "silences-none", About: "No silences", Kind: Empty, Role: viewer, Path: silences},
+		{Name: "silence-new", About: "New silence of an active alert", Role: access.RoleEditor,
+			Path: silences + "/new?alert=event-8"},
+		{Name: "silence-errors", About: "New silence, invalid", Role: access.RoleEditor, Path: silences,
+			Form: url.Values{"kind": {"none"}, "rule": {"A b"}, "reason": {""}, "lasts": {"1y"}}},
+		{Name: "acknowledge", About: "Acknowledge an alert", Role: access.RoleEditor,
+			Path: silences + "/new?acknowledges=event-9"},
+		{Name: "acknowledge-gone", About: "Acknowledge an alert that is over", Role: access.RoleEditor,
+			Path: silences + "/new?acknowledges=none"},
+		{Name: "silence-edit", About: "Edit a silence", Role: access.RoleEditor, Path: silences + "/1/edit", Prepare: Handle},
+		{Name: "views", About: "Saved views", Role: viewer, Path: "/console/views", Prepare: SaveSome},
+		{Name: "views-none", About: "No saved views", Role: viewer, Path: "/console/views"},
+		{Name: "rules-saved", About: "Rules with saved views", Role: access.RoleEditor,
+			Path: "/console/rules?mode=enforce&page=1", Prepare: SaveSome},
 		{Name: "webhooks", About: "Webhooks", Role: admin, Path: hooks},
 		{Name: "webhooks-none", About: "No webhooks", Kind: Empty, Role: admin, Path: hooks},
 		{Name: "webhooks-viewer", About: "Webhooks, as a viewer", Role: viewer, Path: hooks},

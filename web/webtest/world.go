@@ -84,6 +84,9 @@ type World struct {
 	// Alerts contains the alerts, Webhooks the receivers of their messages.
 	Alerts   *Alerts
 	Webhooks *Webhooks
+	Silences *Silences
+	// Views are the saved views.
+	Views *Views
 	// Logs are the accounts of the decision logs.
 	Logs map[string]records.Totals
 	// Regions returns the known data about other regions, nil without regions.
@@ -156,6 +159,8 @@ func New(kind Kind) (*World, error) {
 		w.Pools, w.Profiles = samplePools(), sampleProfiles()
 		w.Tokens.List, w.Log.List = tokens(), entries(120)
 	}
+	w.Silences, w.Views = &Silences{}, &Views{}
+	w.Alerts.Silences = w.Silences
 	if err := w.compile(); err != nil {
 		return nil, err
 	}
@@ -219,7 +224,8 @@ func (w *World) Deps(welcome *web.Welcome) web.Deps {
 			Deferrals:       w.Deferrals,
 			RulesBackTo:     w.Rules.RulesBackTo,
 			TenantAttribute: "tenant"},
-		Profiles: w.Profiles.Store(), Alerts: web.Alerts{Board: w.Alerts, Events: w.Alerts, Webhooks: w.Webhooks},
+		Profiles: w.Profiles.Store(), Alerts: web.Alerts{Board: w.Alerts, Events: w.Alerts, Webhooks: w.Webhooks,
+			Silences: w.Silences},
 		People: web.People{People: &People{w}, Tokens: w.Tokens, Audit: w.Log, TokensChanged: w.changed},
 		Transfer: struct {
 			*Book
@@ -229,6 +235,7 @@ func (w *World) Deps(welcome *web.Welcome) web.Deps {
 	}
 	d.Rules, d.Sets, d.Overrides, d.Changed = w.Rules, w.Sets, w.Overrides, w.changed
 	d.Users, d.Sessions, d.Passwords, d.Guard, d.SSO = w.Users, w.Sessions, w.Passwords, w.Guard, w.signOn()
+	d.Views = w.Views
 	d.Node, d.Fleet, d.Denials, d.Now = w.node, w.Fleet, w.Fleet, w.Clock.Now
 	d.Regions = w.Regions
 	d.DecisionLogs = map[string]func() records.Totals{}
