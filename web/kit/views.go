@@ -161,12 +161,15 @@ func (k *Kit) listViews(v *Visit) error {
 
 // pageLabel is the name of a page with saved views.
 func pageLabel(path string) string {
-	if path == PathRequests {
-		return "Requests"
+	if path == PathDenials {
+		return "Denials"
 	}
-	i := slices.IndexFunc(entries, func(n view.NavItem) bool { return n.Path == path })
-	if i < 0 {
-		return path
+	for _, g := range groups {
+		for _, e := range g.entries {
+			if e.path == path {
+				return e.label
+			}
+		}
 	}
-	return entries[i].Label
+	return path
 }
