@@ -72,7 +72,7 @@ func TestSampled_DoesNotGuessWhatWasNotStored(t *testing.T) {
 		has    []string
 		not    string
 	}{
-		{"an override of now", func(*history.Request) {}, []string{"Limit 100", "The rule applies."}, "Override"},
+		{"an override of now", func(*history.Request) {}, []string{"Limit 100", "The rule applies."}, "blocked"},
 		{"another limit was in force", func(d *history.Request) { d.Limit = 250 },
 			[]string{"Limit 250", "This version has the limit 100. Another one was in force", "why is not stored"}, ""},
 		{"the user is hidden", func(d *history.Request) { d.User = redact.Hidden },

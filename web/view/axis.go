@@ -29,8 +29,9 @@ func ValuesTo(top float64) Values {
 		top = 1
 	}
 	power := int(math.Floor(math.Log10(top / mostSteps)))
+	top *= 1 - 1e-9 // what a division has rounded up needs no step more
 	for _, factor := range []int{1, 2, 5, 10, 20} {
-		n := int(math.Ceil(top/roundValue(factor, power) - 1e-9))
+		n := int(math.Ceil(top / roundValue(factor, power)))
 		if n > mostSteps {
 			continue
 		}
