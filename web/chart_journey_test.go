@@ -30,7 +30,8 @@ func chartOn(t *testing.T, w *webtest.World, path string) *browsertest.Tab {
 func pointAt(t *testing.T, tab *browsertest.Tab, x, y float64) {
 	t.Helper()
 	box := value[[]float64](t, tab, `(e => { e.scrollIntoView({ block: "center" });
-		const r = e.getBoundingClientRect(); return [r.left, r.top, r.width, r.height]; })(document.querySelector("[data-plot]"))`)
+		const r = e.getBoundingClientRect(); return [r.left, r.top, r.width, r.height]; })(
+		document.querySelector("[data-plot]"))`)
 	steps(t, tab, chromedp.MouseEvent(input.DispatchMouseEventTypeMouseMoved, box[0]+box[2]*x, box[1]+box[3]*y))
 }
 
@@ -76,7 +77,8 @@ func TestJourney_ABoxFollowsThePointer(t *testing.T) {
 	}
 	// The figures are those of the row of the table, per second.
 	got := value[string](t, tab, `(c => c.textContent.trim() + " " + c.dataset.rate + " " +
-		Math.round(Number(c.textContent.replaceAll(",", "")) / 60) + "/s")(document.querySelectorAll("[data-rows] tr")[30].cells[1])`)
+		Math.round(Number(c.textContent.replaceAll(",", "")) / 60) + "/s")(
+		document.querySelectorAll("[data-rows] tr")[30].cells[1])`)
 	if count, rates, _ := strings.Cut(got, " "); !strings.Contains(value[string](t, tab, boxText), "Allowed "+
 		strings.Fields(rates)[0]+" "+count) || strings.Fields(rates)[0] != strings.Fields(rates)[1] {
 		t.Errorf("the box says %q, the table %q", value[string](t, tab, boxText), got)
@@ -193,8 +195,8 @@ func TestJourney_AnUnknownStepIsAGap(t *testing.T) {
 	}
 	tabTo(t, tab, "[data-plot]")
 	steps(t, tab, chromedp.KeyEvent(kb.Home))
-	if got := value[string](t, tab, `document.querySelector("[data-plot]").getAttribute("aria-valuetext")`); !strings.HasSuffix(got,
-		": not known") {
+	got := value[string](t, tab, `document.querySelector("[data-plot]").getAttribute("aria-valuetext")`)
+	if !strings.HasSuffix(got, ": not known") {
 		t.Errorf("the point is told as %q", got)
 	}
 }
@@ -235,8 +237,8 @@ func TestJourney_TicksAreRoundInTheViewersZone(t *testing.T) {
 		"0.0% 12:00 UTC, 25.0% 18:00, 50.0% Nov 21, 75.0% 06:00, 100.0% 12:00" {
 		t.Errorf("without a script: %s", got)
 	}
-	if got := value[string](t, tab, `[...document.querySelectorAll(".legend [data-layer]")].map((e) => e.tagName).join()`); got !=
-		"SPAN,SPAN,SPAN,SPAN" {
+	if got := value[string](t, tab, `[...document.querySelectorAll(".legend [data-layer]")].map((e) => e.tagName)
+		.join()`); got != "SPAN,SPAN,SPAN,SPAN" {
 		t.Errorf("without a script the legend has %s", got)
 	}
 }

@@ -98,7 +98,7 @@ func draftOf(v *kit.Visit) (*draft, error) {
 
 // keep copies the fields that are not part of the rule to another form.
 func (d *draft) keep(form url.Values) url.Values {
-	for _, name := range []string{"preview.shape", "preview.load", "replay.range", "reason"} {
+	for _, name := range []string{"preview.shape", "preview.load", clientsField, "replay.range", "reason"} {
 		bind.PutText(form, name, d.form.Get(name))
 	}
 	return form
@@ -167,6 +167,9 @@ func (p *Pages) editor(v *kit.Visit, status int, d *draft) error {
 		TierRows: rows(d, "tiers", rules.MaxTiers), WindowRows: rows(d, "schedule.windows", rules.MaxScheduleWindows),
 		Preview: p.preview(v, d), Replay: p.Replay.Card(form),
 	}
+	if !m.YAML {
+		m.Clients = p.clients(v, d)
+	}
 	m.FailDefault = d.id == 0 && len(p.FailDefaults) > 0
 	if m.Name == "" {
 		m.Name = "this rule"
@@ -208,6 +211,8 @@ type Editor struct {
 	// TierRows and WindowRows are how many rows the lists have.
 	TierRows, WindowRows int
 	Preview              RulePreview
+	// Clients compare the limit with the traffic; nil for YAML.
+	Clients *Clients
 	// Replay is the card that starts a replay.
 	Replay templ.Component
 	// CanEdit means that the viewer may save the form.

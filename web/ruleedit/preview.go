@@ -32,7 +32,11 @@ func (p *Pages) previewRule(v *kit.Visit) error {
 		return err
 	}
 	if v.HTMX() {
-		return v.Page(http.StatusOK, previewAnswer(p.preview(v, d), !d.asYAML()))
+		var clients *Clients
+		if !d.asYAML() {
+			clients = p.clients(v, d)
+		}
+		return v.Page(http.StatusOK, previewAnswer(p.preview(v, d), clients))
 	}
 	switch d.form.Get("do") {
 	case "tier":
@@ -89,8 +93,7 @@ func (p *Pages) preview(v *kit.Visit, d *draft) RulePreview {
 		m.Warnings = rules.Warnings(&r)
 	} else {
 		r, errs = ruleOf(d.form)
-		if m.Warnings = rules.Warnings(&r); slices.ContainsFunc(errs,
-			func(e field.Problem) bool { return e.Field == "limit" || e.Field == "window_ms" }) {
+		if m.Warnings = rules.Warnings(&r); slices.ContainsFunc(errs, ofLimit) {
 			return m
 		}
 	}

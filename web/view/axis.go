@@ -18,12 +18,12 @@ const (
 // Values is the axis of the values of a chart, from 0 to its last tick, in requests per second.
 type Values []float64
 
-// mostSteps is the largest number of steps of an axis of values. The least is 3, because neighbouring steps differ by at
-// most a factor of 2.5.
+// mostSteps is the largest number of steps of an axis of values. The least is 3, because neighbouring steps differ by
+// at most a factor of 2.5.
 const mostSteps = 5
 
-// ValuesTo is an axis with 4 to 6 ticks on which top fits. Its ticks are multiples of 1, 2 or 5 times a power of ten. If
-// top is 0 or less, the axis ends at 1.
+// ValuesTo is an axis with 4 to 6 ticks on which top fits. Its ticks are multiples of 1, 2 or 5 times a power of ten.
+// If top is 0 or less, the axis ends at 1.
 func ValuesTo(top float64) Values {
 	if !(top > 0) {
 		top = 1
@@ -68,7 +68,10 @@ func (v Values) grid() string {
 }
 
 // place is where a tick is on the axis, in percent from the top.
-func (v Values) place(tick float64) string { return Tenths(100*(1-v.Height(tick)/chartHeight)) + "%" }
+func (v Values) place(tick float64) string { return Share(chartHeight-v.Height(tick), chartHeight) }
+
+// Share is a part of a whole in percent, as a place in SVG.
+func Share(part, whole float64) string { return Tenths(100*part/whole) + "%" }
 
 // words writes a tick with its unit.
 func (v Values) words(tick float64) string { return quantity.RoundRate(tick) }
@@ -141,7 +144,7 @@ func (t Times) stepMillis() string {
 
 // place is where an instant is on the axis, in percent.
 func (t Times) place(at time.Time) string {
-	return Tenths(100*float64(at.Sub(t.From))/float64(max(1, t.To.Sub(t.From)))) + "%"
+	return Share(float64(at.Sub(t.From)), float64(max(1, t.To.Sub(t.From))))
 }
 
 // kind is how a label stands at its tick: those at the ends stay within the chart. On a narrow chart, labels that are
