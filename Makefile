@@ -235,13 +235,13 @@ test-regions: deps ## break links, nodes and Redis of three regions of real proc
 	./internal/region/updates ./internal/region/share
 
 .PHONY: bench-regions
-bench-regions: deps ## measure what spans let through too much and cost, for docs/regions.md (a quarter of an hour)
+bench-regions: deps ## measure what spans let through too much and cost, for docs/benchmarks.md (a quarter of an hour)
 	@dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
 	$(GO) test -count=1 -tags measure -timeout 60m -v -run '^TestMeasureShares$$' ./internal/region/share -cells "$$dir/shares"; \
 	$(GO) test -count=1 -tags measure -timeout 30m -v -run '^TestMeasureExact$$' ./internal/region/home -cells "$$dir/exact"; \
 	$(GO) test -count=1 -tags measure -timeout 30m -v -run '^TestMeasure$$' ./internal/region/updates -cells "$$dir/cells" \
-	-more "$$dir/shares,$$dir/exact" -write "$(CURDIR)/docs/regions.md"; $(GO) test -count=1 -tags measure -timeout 30m -v -run '^TestMeasureRegion' \
-	./internal/app -regions-cells "$$dir/cells" -regions-page "$(CURDIR)/docs/regions.md"
+	-more "$$dir/shares,$$dir/exact" -write "$(CURDIR)/docs/benchmarks.md"; $(GO) test -count=1 -tags measure -timeout 30m -v -run '^TestMeasureRegion' \
+	./internal/app -regions-cells "$$dir/cells" -regions-page "$(CURDIR)/docs/benchmarks.md"
 	$(GO) test -run '^$$' -bench Message -benchtime 2s ./internal/region/updates
 
 .PHONY: soak

@@ -121,7 +121,7 @@ func TestDenial_IsTheQuotaExceededProblem(t *testing.T) {
 }
 
 func TestHeaders_NameAFewLimitsAndAlwaysTheStrictest(t *testing.T) {
-	const maxPolicies = 16 // as docs/http.md says
+	const maxPolicies = 16 // as docs/http-checks.md says
 	var rs []rules.Rule
 	for i := range maxPolicies + 10 {
 		rs = append(rs, perUser(fmt.Sprintf("wide-%d", i), 100))

@@ -272,7 +272,7 @@ func TestProblems_DocsAreWrittenFromTheTable(t *testing.T) {
 const errorsIntro = `<!-- Written from api/reply/kinds.go by go test ./api -run TestProblems_Docs -update -->
 # Errors
 
-An error of the API is a problem document ([RFC 9457](https://www.rfc-editor.org/rfc/rfc9457)). Its 'type' is a path
+This page lists every error of the API. An error is a problem document ([RFC 9457](https://www.rfc-editor.org/rfc/rfc9457)). Its 'type' is a path
 of the API. Branch on 'type', never on the texts. 'GET /problems/{name}' is its page: HTML for browsers, JSON otherwise,
 without a token.
 

@@ -16,7 +16,7 @@ import (
 // Every command of the page about regions does what the page says, in order, in one shell.
 func TestRegions_ThePageSetsUpTwoOnOneMachine(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../docs/regions.md")
+	page, err := os.ReadFile("../../docs/regions-setup.md")
 	if err != nil {
 		t.Fatal(err)
 	}

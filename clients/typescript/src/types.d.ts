@@ -1,4 +1,4 @@
-// The documents of the API, as openapi.yaml describes them. docs/http.md of Sluice explains every member.
+// The documents of the API, as openapi.yaml describes them. docs/http-checks.md of Sluice explains the members of a check.
 
 /** Decides while counters are unavailable. */
 export type FailMode = 'open' | 'closed' | 'local';

@@ -1,3 +1,3 @@
-// Package matrix has the cells in which spans of rules are measured for docs/regions.md. Only measurements
+// Package matrix has the cells in which spans of rules are measured for docs/benchmarks.md. Only measurements
 // (make bench-regions) use it.
 package matrix

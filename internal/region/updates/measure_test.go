@@ -160,7 +160,7 @@ func measureAll(t *testing.T, cells []matrix.Cell) {
 	}
 }
 
-// The matrix of docs/regions.md, by the exchange itself in virtual time.
+// The matrix of docs/benchmarks.md, by the exchange itself in virtual time.
 func TestMeasure(t *testing.T) {
 	var cells []matrix.Cell
 	for _, m := range modes {

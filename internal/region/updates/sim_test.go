@@ -90,7 +90,7 @@ func life(seed uint64) (w *model, err error) {
 	}
 	over := w.most - p.limit.Capacity()
 	offered := p.demand * float64(p.limit.Capacity()) * float64(p.length) / 10_000
-	// docs/regions.md promises that at most 1 % stays unused in ten seconds.
+	// docs/spans.md promises that at most 1 % stays unused in ten seconds.
 	if p.length == 10_000 && p.lossless() && w.sameWindow() && offered > 1.5*float64(p.limit.Capacity()) &&
 		-over > p.limit.Capacity()/100 && p.even && p.limit.Capacity() >= int64(4*p.regions) {
 		return w, fmt.Errorf("%d units under the limit though %.0f were asked for", -over, offered)
