@@ -206,7 +206,7 @@ bench-gateways: deps ## measure what the question of a gateway adds to a request
 	$(GO) test -count=1 -tags measure -v -run '^TestMeasure$$' ./deploy/gateways
 
 .PHONY: bench-records
-bench-records: deps ## measure what the decision log costs, and an outage of its Kafka, for docs/records.md (ten minutes)
+bench-records: deps ## measure what the decision log costs, and an outage of its Kafka, for docs/benchmarks.md (ten minutes)
 	cd bench && $(GO) run ./load -only "decision log" -rounds 7 -seconds 4 -gogc ""
 	cd bench && $(GO) run ./load -outage 60s -gogc ""
 

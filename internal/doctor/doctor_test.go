@@ -485,15 +485,15 @@ func at(route string) func(*rules.Rule) {
 	return func(r *rules.Rule) { r.Route = &route }
 }
 
-// TestKinds_StandInTheDocs compares the thresholds with docs/records.md.
+// TestKinds_StandInTheDocs compares the thresholds with docs/doctor.md.
 func TestKinds_StandInTheDocs(t *testing.T) {
-	page, err := os.ReadFile("../../docs/records.md")
+	page, err := os.ReadFile("../../docs/doctor.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, k := range doctor.Kinds {
 		if line := "| `" + k.Name + "` | " + k.When + " |"; !strings.Contains(string(page), line) {
-			t.Errorf("docs/records.md lacks %q", line)
+			t.Errorf("docs/doctor.md lacks %q", line)
 		}
 	}
 }
