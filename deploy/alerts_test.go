@@ -80,3 +80,37 @@ func TestAlerts_HoldTheirCases(t *testing.T) {
 		}
 	}
 }
+
+// promQL returns the queries of a page, one for each line of its blocks.
+func promQL(page string) (queries []string) {
+	for _, block := range regexp.MustCompile("(?s)```promql\n(.*?)```").FindAllStringSubmatch(page, -1) {
+		for line := range strings.Lines(block[1]) {
+			if line = strings.TrimSpace(line); !strings.HasPrefix(line, "#") {
+				queries = append(queries, line)
+			}
+		}
+	}
+	return queries
+}
+
+// Every entry of the playbook says what users see, how to check, what to do and whom to call, in this order, and has
+// something to paste. Its queries, and those of docs/metrics.md, can be evaluated.
+func TestPlaybook_EveryEntryHasOneForm(t *testing.T) {
+	page := read(t, "../docs/playbook.md")
+	form := regexp.MustCompile(`(?s)^\n\n\*\*Users see\.\*\* .*\n\n\*\*Check\.\*\*\s.*\n\n\*\*Do\.\*\*\s.*` +
+		`\n\n\*\*Escalate\.\*\* [^\n].*$`)
+	for _, section := range strings.Split(page, "\n## ")[1:] {
+		name := regexp.MustCompile(`^Sluice\w+`).FindString(section)
+		if name == "" {
+			continue
+		}
+		if !form.MatchString(section[len(name):]) {
+			t.Errorf("%s does not have the parts Users see, Check, Do and Escalate", name)
+		}
+		if !strings.Contains(section, "```") {
+			t.Errorf("%s has no command", name)
+		}
+	}
+	checkQueries(t, "docs/playbook.md", promQL(page))
+	checkQueries(t, "docs/metrics.md", promQL(read(t, "../docs/metrics.md")))
+}
