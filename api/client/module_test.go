@@ -67,13 +67,21 @@ func get(name string, h http.Handler) {
 }
 `
 
-// writeBlocks writes the blocks of Go in docs/client.md into a package, each into a function that has what it refers
-// to, and returns the package's path.
+// writeBlocks writes the blocks of Go in docs/client.md and docs/middleware.md into a package, each into a function that
+// has what it refers to, and returns the package's path.
 func writeBlocks(t *testing.T, root, dir string) string {
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join(root, "docs", "client.md")) //nolint:gosec // the repository's own
-	if err != nil {
-		t.Fatal(err)
+	var blocks [][]string
+	for _, name := range []string{"client.md", "middleware.md"} {
+		page, err := os.ReadFile(filepath.Join(root, "docs", name)) //nolint:gosec // the repository's own
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(string(page), -1)
+		if len(found) < 4 {
+			t.Fatalf("docs/%s has %d blocks of Go", name, len(found))
+		}
+		blocks = append(blocks, found...)
 	}
 	file := `package docs
 
@@ -101,10 +109,6 @@ var _ = []any{fmt.Print, os.Getenv, time.Second, tls.Config{}, x509.NewCertPool,
 
 func sessionOf(*http.Request) struct{ User string } { return struct{ User string }{} }
 `
-	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(string(page), -1)
-	if len(blocks) < 5 {
-		t.Fatalf("docs/client.md has %d blocks of Go", len(blocks))
-	}
 	assigned := regexp.MustCompile(`(?m)^(\w+), err :=`)
 	for i, b := range blocks {
 		file += fmt.Sprintf("\nfunc block%d(ctx context.Context, c *client.Client, url, token string, ca []byte, "+

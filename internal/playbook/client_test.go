@@ -2,4 +2,4 @@ package playbook
 
 import "testing"
 
-func TestClient_ThePageIsTrue(t *testing.T) { Page(t, "../../docs/client.md") }
+func TestMiddleware_ThePageIsTrue(t *testing.T) { Page(t, "../../docs/middleware.md") }
