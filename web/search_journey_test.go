@@ -8,6 +8,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"sluice/internal/access"
+	"sluice/web/browsertest"
 	"sluice/web/webtest"
 )
 
@@ -83,10 +84,47 @@ func TestJourney_EverythingIsFoundFromAnywhere(t *testing.T) {
 	// Without a script, the link leads to a page, whose form is a page as well.
 	steps(t, tab, chromedp.Navigate(url+"/console/search"), chromedp.WaitReady("main #search-text"), open)
 	until(t, tab, focused)
-	steps(t, tab, chromedp.KeyEvent("apikey:sk_live_secret"+kb.Enter))
-	until(t, tab, `document.readyState === "complete" && document.querySelector("main #search-results a")?.innerText.includes("sha256")`)
+	steps(t, tab, chromedp.KeyEvent("apikey:sk_live_secret"))
+	until(t, tab, `document.querySelector("main #search-results a")?.innerText.includes("sha256")`)
+	steps(t, tab, chromedp.Click("#search-form button"))
+	until(t, tab, `document.querySelector("main #search-text")?.defaultValue.startsWith("apikey:") &&
+		document.querySelector("main #search-results a")?.innerText.includes("sha256")`)
 	here := value[string](t, tab, `location.href + " " + [...document.querySelectorAll("main a")].map(a => a.href).join(" ")`)
 	if strings.Contains(here, "sk_live") {
 		t.Errorf("the credential is in an address: %s", here)
+	}
+}
+
+// TestJourney_EnterOpensTheFirstResult of the text that was typed, not of an earlier one, and leads to a form that is
+// filled in.
+func TestJourney_EnterOpensTheFirstResult(t *testing.T) {
+	t.Parallel()
+	w := world(t, webtest.Full)
+	url := serve(t, w)
+	tab := signedIn(t, w, url, access.RoleEditor)
+	enter := func(from, text, want string) {
+		t.Helper()
+		steps(t, tab, chromedp.Navigate(url+from), chromedp.WaitReady("#search"),
+			chromedp.KeyEvent("k", chromedp.KeyModifiers(chromedp.ModifierCtrl)))
+		until(t, tab, `document.activeElement.id === "search-text"`)
+		steps(t, tab, chromedp.KeyEvent(text+kb.Enter))
+		until(t, tab, `(location.pathname + location.search) === "`+want+`"`)
+	}
+	enter("/console", "audit", "/console/audit")
+	enter("/console", "block user:43", "/console/rules/1/overrides/new?key=user%3A43&kind=blocked")
+	until(t, tab, `document.getElementById("f-key")?.value === "user:43"`)
+	enter("/console/rules", "shadow charges-per-user", "/console/rules/1/turn?to=shadow")
+	enter("/console/search", "explain user:42 POST /v1/charges",
+		"/console/explain?method=POST&route=%2Fv1%2Fcharges&user=42")
+
+	// Without results, Enter stays. A later text has results of its own, and they wait for another Enter.
+	steps(t, tab, chromedp.Navigate(url+"/console/search"), chromedp.WaitReady("main #search-text"),
+		chromedp.Focus("main #search-text"), chromedp.KeyEvent("nothing has this name"+kb.Enter))
+	until(t, tab, `document.querySelector("#search-results").innerText.includes("Nothing found")`)
+	steps(t, tab, browsertest.Script(`document.querySelector("#search-text").select()`),
+		chromedp.KeyEvent("audit"))
+	until(t, tab, `document.querySelector("#search-results a")?.innerText.includes("Audit log")`)
+	if at := value[string](t, tab, `location.pathname`); at != "/console/search" {
+		t.Errorf("went to %s", at)
 	}
 }

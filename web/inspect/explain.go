@@ -64,10 +64,13 @@ func (p *Pages) explainForm(v *kit.Visit) error {
 	m := Explain{Form: view.NewForm(url.Values{"weight": {"1"}}, nil)}
 	id := v.QueryParam("denial")
 	if id == "" {
-		for _, fact := range []string{"method", "route"} { // as the list of rules links here
+		for _, fact := range append([]string{"method", "route"}, namedFacts...) { // as other pages link here
 			if text := v.QueryParam(fact); len(text) <= maxFact {
 				m.Form.Values.Set(fact, text)
 			}
+		}
+		if text := strings.Join(v.QueryParams()["attribute"], "\n"); len(text) <= maxFact {
+			m.Form.Values.Set("attributes", text)
 		}
 		p.fillCall(v.QueryParam("rule"), &m)
 		return v.Page(http.StatusOK, p.explainPage(v, m))

@@ -2,7 +2,6 @@ package inspect
 
 import (
 	"net/http"
-	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -31,6 +30,8 @@ type Search struct {
 	Text string
 	// Groups have at least one hit each, the likeliest group first.
 	Groups []HitGroup
+	// Missing says what a typed action lacks, "" for nothing.
+	Missing string
 	// Partial means that rules in the database or requests could not be read.
 	Partial bool
 }
@@ -71,7 +72,12 @@ func (p *Pages) searchFor(v *kit.Visit, form url.Values) error {
 func (p *Pages) search(v *kit.Visit, text string) Search {
 	text = strings.TrimSpace(text)
 	m := Search{Text: text}
+	shown := map[string]bool{}
 	add := func(name string, hits []Hit) {
+		hits = slices.DeleteFunc(hits, func(h Hit) bool { return shown[h.Path] })
+		for i := range hits {
+			shown[hits[i].Path] = true
+		}
 		if len(hits) > 0 {
 			m.Groups = append(m.Groups, HitGroup{name, hits})
 		}
@@ -80,6 +86,9 @@ func (p *Pages) search(v *kit.Visit, text string) Search {
 		add("Pages", places(v, ""))
 		return m
 	}
+	typed, missing := p.typed(v, text)
+	m.Missing = missing
+	add("Do", typed)
 	key := p.namedKey(v, text)
 	add("Keys", key)
 	add("Requests", requestHits(text))
@@ -147,7 +156,7 @@ func requestHits(text string) []Hit {
 		method, route = "", text
 	}
 	if route = strings.TrimSpace(route); !strings.HasPrefix(route, "/") || strings.Contains(route, " ") ||
-		strings.ContainsFunc(method, func(r rune) bool { return r < 'A' || r > 'Z' }) {
+		method != "" && !isMethod(method) {
 		return nil
 	}
 	hits := []Hit{
@@ -182,10 +191,7 @@ func (p *Pages) ruleHits(v *kit.Visit, m *Search) (hits []Hit) {
 
 // namedKey is the key that a text such as user:42 or an address names. A credential in it is a hash in the hit.
 func (p *Pages) namedKey(v *kit.Visit, text string) []Hit {
-	if _, err := netip.ParseAddr(text); err == nil {
-		text = "ip:" + text
-	}
-	b := p.rulesFor(v.Ctx, text)
+	b := p.rulesFor(v.Ctx, keyText(text))
 	if b == nil {
 		return nil
 	}

@@ -132,6 +132,28 @@
     }
   });
 
+  // Enter opens the first result. If the results are of an earlier text, it waits for those of this one.
+  let sent, answered, entered;
+  function enter() {
+    const field = document.getElementById("search-text");
+    entered = field.value !== (answered ?? field.defaultValue);
+    if (!entered) document.querySelector("#search-results a")?.click();
+  }
+  document.addEventListener("submit", (e) => {
+    if (e.target.id !== "search-form" || document.activeElement.id !== "search-text") return; // the button shows a page
+    e.preventDefault();
+    enter();
+  });
+  document.addEventListener("input", (e) => { if (e.target.id === "search-text") entered = false; });
+  document.addEventListener("htmx:before:request", (e) => {
+    if (e.target.id === "search-results") sent = document.getElementById("search-text").value;
+  });
+  document.addEventListener("htmx:after:swap", (e) => {
+    if (e.target.id !== "search-results") return;
+    answered = sent;
+    if (entered) enter();
+  });
+
   // An answer keeps the focus on its result. If that is found no more, the focus goes back to the field.
   let result;
   document.addEventListener("htmx:before:swap", () => {

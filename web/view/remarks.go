@@ -29,6 +29,9 @@ const raiseTimes, raiseFor = 2, "1h"
 // BlockURL is the form that blocks a key of a rule, filled in.
 func BlockURL(r *rules.Rule, key string) string { return newOverride(r, key, "kind", "blocked") }
 
+// OverrideURL is the form for an override of a key of a rule.
+func OverrideURL(r *rules.Rule, key string) string { return newOverride(r, key) }
+
 // RaiseURL is the form that raises the limit of a key of a rule for an hour, filled in.
 func RaiseURL(r *rules.Rule, key string) string {
 	return newOverride(r, key, "limit", Digits(max(1, r.Limit)*raiseTimes), "for", raiseFor)
