@@ -19,7 +19,7 @@ const (
 	hash      = `location.hash`
 	inSheet   = `document.querySelector("#sheet").open && document.querySelector("#sheet").contains(document.activeElement)`
 	sheetSays = `document.querySelector("#sheet-body").innerText`
-	focusRow  = `!document.querySelector("#sheet").open && (document.activeElement.dataset.request ?? "")`
+	focusRow  = `!document.querySelector("#sheet").open && document.activeElement.dataset.request`
 )
 
 // openRow opens the list of denials and presses Enter on the row of a request.
@@ -91,8 +91,8 @@ func TestJourney_TheSheetHasAnAddress(t *testing.T) {
 	shut := `!document.querySelector("#sheet").open && location.hash === ""`
 
 	// A click anywhere on a row opens it, a click on another link of the row does not.
-	steps(t, tab, chromedp.Navigate(url+"/console/denials?rule=charges-per-user"), chromedp.WaitVisible("[data-denial='2']"),
-		chromedp.Click("[data-denial='2'] [data-label=Limit]"))
+	steps(t, tab, chromedp.Navigate(url+"/console/denials?rule=charges-per-user"),
+		chromedp.WaitVisible("[data-denial='2']"), chromedp.Click("[data-denial='2'] [data-label=Limit]"))
 	until(t, tab, hash+` === "#request-2" && `+inSheet+` && `+sheetSays+`.includes("user:42")`)
 	steps(t, tab, chromedp.KeyEvent("jj"))
 	until(t, tab, hash+` === "#request-4"`)
@@ -108,7 +108,8 @@ func TestJourney_TheSheetHasAnAddress(t *testing.T) {
 	until(t, tab, `location.pathname === "/console/rules/1"`)
 
 	// A link that somebody sent opens the sheet, and closing it leaves the list.
-	steps(t, tab, chromedp.Navigate(url+"/console/requests?outcome=allowed#request-3"), chromedp.WaitVisible("#sheet[open]"))
+	steps(t, tab, chromedp.Navigate(url+"/console/requests?outcome=allowed#request-3"),
+		chromedp.WaitVisible("#sheet[open]"))
 	until(t, tab, sheetSays+`.includes("user:43")`)
 	steps(t, tab, chromedp.KeyEvent(kb.Escape))
 	until(t, tab, shut+` && location.search === "?outcome=allowed"`)

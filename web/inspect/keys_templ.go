@@ -345,7 +345,7 @@ func keyBucketPage(f view.Frame, m KeyPage) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = requestSheet().Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.RequestSheet().Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

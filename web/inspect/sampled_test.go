@@ -91,7 +91,8 @@ func TestSampled_DoesNotGuessWhatWasNotStored(t *testing.T) {
 			[]string{"The caller sent the limit with the request, so no rule took part."}, "Rules that took part"},
 		{"an allowed request that a rule did not count", func(d *history.Request) {
 			d.Allowed, d.Rule, d.Key, d.Also = true, "everything-per-address", "ip:203.0.113.7", []string{"tighter-charges"}
-		}, []string{"Not known", "An override may have made the key unlimited then.", ">strictest<", ">counted<"}, ">applies<"},
+		}, []string{"Not known", "An override may have made the key unlimited then.", ">strictest<", ">counted<"},
+			">applies<"},
 		{"no rule", func(d *history.Request) { *d = history.Request{Allowed: true, At: d.At, Mode: d.Mode} },
 			[]string{"No rule took part.", "Allowed request"}, "Rules that took part"},
 	}

@@ -29,7 +29,7 @@ const (
 )
 
 // Then is how the rules that were in force at the time of a sampled request applied to it. It is computed from stored
-// versions of rules and stored facts. What was not stored is named and never assumed.
+// versions of rules and stored facts. It names the facts that were not stored and assumes none.
 type Then struct {
 	// Unknown says why the rules of that time cannot be shown, "" if they can.
 	Unknown string
@@ -56,7 +56,7 @@ type RuleThen struct {
 	Why string
 }
 
-// versionWords say which version of the rule was in force, and what became of it.
+// versionWords say which version of the rule was in force, and which one is now.
 func (r *RuleThen) versionWords() string {
 	switch {
 	case r.Version == 0:
@@ -215,8 +215,8 @@ func (e *evaluation) add(c *match.Considered) {
 		r.Why = missing
 		e.out.Unsure = append(e.out.Unsure, r)
 	case c.Matched && d.Allowed:
-		r.Why = "This version applies to the stored facts, but the request does not name it among the rules that counted. An " +
-			"override may have made the key unlimited then."
+		r.Why = "This version applies to the stored facts, but the request does not name it among the rules that counted. " +
+			"An override may have made the key unlimited then."
 		e.out.Unsure = append(e.out.Unsure, r)
 	case c.Matched:
 		r.Part, r.Key, r.Limit, r.Known = partApplies, c.Display, limitOf(c.Limit), true
@@ -263,8 +263,8 @@ func (e *evaluation) decidedWhy(c *match.Considered, missing string) string {
 	case !c.Matched:
 		return "By the stored facts this version does not apply. What it counted by is not stored. " + c.Sentence
 	case limitOf(c.Limit) != d.Limit:
-		return "This version has the limit " + view.Count(limitOf(c.Limit)) + ". Another one was in force, for example by an " +
-			"override or for a part of the regions; why is not stored."
+		return "This version has the limit " + view.Count(limitOf(c.Limit)) + ". Another one was in force, for example by " +
+			"an override or for a part of the regions; why is not stored."
 	}
 	return c.Sentence
 }
