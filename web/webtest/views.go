@@ -68,12 +68,15 @@ func (f *Views) SaveView(_ context.Context, user int64, s access.SavedView) erro
 func (f *Views) DeleteView(_ context.Context, user, id int64) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	was := len(f.byUser[user])
-	f.byUser[user] = slices.DeleteFunc(f.byUser[user], func(s access.SavedView) bool { return s.ID == id })
-	if f.Err == nil && len(f.byUser[user]) == was {
+	i := slices.IndexFunc(f.byUser[user], func(s access.SavedView) bool { return s.ID == id })
+	switch {
+	case f.Err != nil:
+		return f.Err
+	case i < 0:
 		return rules.ErrNotFound
 	}
-	return f.Err
+	f.byUser[user] = slices.Delete(f.byUser[user], i, i+1)
+	return nil
 }
 
 // SaveSome saves views of the pages of rules and requests for the viewer and the editor.
