@@ -28,7 +28,7 @@ type Silence struct {
 	ID int64 `json:"id"`
 	// Acknowledges is the UID of an active alert, "" for none.
 	Acknowledges string `json:"acknowledges"`
-	// Kind is the kind of the alerts. Rule, Key and Level are those of their subjects; "" means any.
+	// Kind is the kind of the alerts. Rule, Key and Level select by their subjects; "" means any.
 	Kind  string `json:"kind"`
 	Rule  string `json:"rule"`
 	Key   string `json:"key"`

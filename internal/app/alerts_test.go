@@ -165,6 +165,44 @@ func TestAlerts_OneMessageForALevelOverThreeNodes(t *testing.T) {
 	})
 }
 
+// While its alert is silenced, a rule that denies much causes no message. The message is sent once the silence is
+// deleted.
+func TestAlerts_ASilencedOneIsSentAfterTheSilence(t *testing.T) {
+	t.Parallel()
+	cfg := settings(t)
+	cfg.WebhookAllow = []string{"127.0.0.1"}
+	n, r := start(t, cfg), receive(t)
+	r.hook(n, "")
+	n.create(`{"name": "one-an-hour", "scope": "user", "limit": 1, "window_ms": 3600000, "mode": "enforce"}`)
+	status, silence := n.send("POST", "/ratelimit/silences", fmt.Sprintf(`{"kind": "rule_denials", "reason": "a test",
+		"ends_at": %q}`, time.Now().Add(time.Hour).Format(time.RFC3339)))
+	if status != http.StatusCreated {
+		t.Fatalf("silence: %d %v", status, silence)
+	}
+	for range 40 {
+		n.check(`{"user": "ada"}`)
+	}
+	eventually(t, "the silenced alert is active", func() bool {
+		_, doc := n.send("GET", "/ratelimit/alerts", "")
+		list, _ := doc["alerts"].([]any)
+		if len(list) != 1 {
+			return false
+		}
+		alert, _ := list[0].(map[string]any)
+		return alert["silenced_by"] != nil
+	})
+	if got := r.alerts(t); len(got) > 0 {
+		t.Fatalf("received %+v", got)
+	}
+	if status, _ := n.send("DELETE", fmt.Sprintf("/ratelimit/silences/%v", silence["id"]), ""); status != http.StatusNoContent {
+		t.Fatalf("delete: %d", status)
+	}
+	eventually(t, "the alert is sent", func() bool { return len(r.alerts(t)) == 1 })
+	if a := r.alerts(t)[0]; a.Type != "rule_denials" || a.Data.State != "on" || a.Data.Rule != "one-an-hour" {
+		t.Errorf("received %+v", a)
+	}
+}
+
 // A rule that denies much, and the end of it when the rule is deleted, embedded.
 func TestAlerts_DenialsOfARule(t *testing.T) {
 	t.Parallel()

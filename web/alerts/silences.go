@@ -24,7 +24,7 @@ var lengths = []struct {
 	{"7d", "7 days", 7 * 24 * time.Hour}, {"30d", "30 days", alerts.MaxSilence},
 }
 
-// usualLength is the one that the form offers first.
+// usualLength is the preselected length of a new silence.
 const usualLength = "4h"
 
 // Silenced is the page of silences.
@@ -53,7 +53,7 @@ func (p *Pages) listSilences(v *kit.Visit) error {
 
 // SilenceForm is the form of a silence or an acknowledgement.
 type SilenceForm struct {
-	// Stored is the one that is edited; its ID is 0 for a new one.
+	// Stored is the edited silence; its ID is 0 for a new silence.
 	Stored alerts.Silence
 	// Alert is the text of the alert that it acknowledges, "" for a silence.
 	Alert string
@@ -180,6 +180,8 @@ func (p *Pages) saveSilence(v *kit.Visit, form url.Values) error {
 	}
 	problems = inputs(kit.FieldsOf(err))
 	switch {
+	case errors.Is(err, rules.ErrStale):
+		return p.silenceConflict(v, form, m)
 	case errors.Is(err, rules.ErrUnavailable):
 		m.Problem = kit.NotSaved(err)
 		return p.showSilence(v, http.StatusServiceUnavailable, m)
@@ -199,6 +201,20 @@ func (p *Pages) saveSilence(v *kit.Visit, form url.Values) error {
 		return v.SeeOther(kit.PathAlerts)
 	}
 	return v.SeeOther(pathSilences)
+}
+
+// silenceConflict shows the form again after someone else changed the silence. Saving again replaces their change.
+func (p *Pages) silenceConflict(v *kit.Visit, form url.Values, m *SilenceForm) error {
+	theirs, err := p.storedSilence(v)
+	if err != nil {
+		return err
+	}
+	form.Set("version", view.Digits(theirs.Version))
+	m.Stored, m.Form = theirs, view.NewForm(form, nil)
+	m.Problem = "Someone else changed this silence in the meantime, so nothing was saved. Their reason is: " +
+		theirs.Reason + " Their end is " + theirs.EndsAt.UTC().Format("2006-01-02 15:04:05 UTC") +
+		". Saving again replaces their change."
+	return p.showSilence(v, http.StatusConflict, m)
 }
 
 // endSilence ends the silence or acknowledgement in the path.

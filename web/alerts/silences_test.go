@@ -51,8 +51,10 @@ func TestSilences_AnActiveAlertIsSilencedAndTheSilenceEdited(t *testing.T) {
 	if page = b.Post(silences+"/1", edit); page.Code != http.StatusSeeOther {
 		t.Errorf("edited: %d\n%s", page.Code, page.Body)
 	}
-	if page = b.Post(silences+"/1", edit); page.Code != http.StatusConflict {
-		t.Errorf("edited an old version: %d", page.Code)
+	edit.Set("reason", "Mine.")
+	if page = b.Post(silences+"/1", edit); page.Code != http.StatusConflict || !page.Has("Their reason is: Longer.",
+		`value="Mine."`, `name="version" value="2"`) {
+		t.Errorf("edited an old version: %d\n%s", page.Code, page.Body)
 	}
 	if s = w.Silences.List[0]; s.Reason != "Longer." || s.Version != 2 ||
 		!s.EndsAt.Equal(webtest.Now.Add(24*time.Hour)) || s.Rule != "charges-per-user" {

@@ -18,7 +18,7 @@ import (
 type Views interface {
 	// SavedViews returns the views of an account in order of name.
 	SavedViews(ctx context.Context, user int64) ([]access.SavedView, error)
-	// SaveView stores a new view if its ID is 0, else a new name of the view with the ID.
+	// SaveView stores a new view if its ID is 0. Otherwise it renames the view with the ID.
 	SaveView(ctx context.Context, user int64, s access.SavedView) error
 	DeleteView(ctx context.Context, user, id int64) error
 }
@@ -29,7 +29,7 @@ const pathViews = "/console/views"
 // savedPaths are the pages of which people can save views.
 var savedPaths = []string{PathTraffic, PathRules, PathDenials, PathRequests, PathIncidents, PathAudit}
 
-// passing are the parameters of a page that a view does not keep: the place in a list, and the stop of a tour.
+// passing are parameters of pages that views do not keep: the place in a list, and the stop of a tour.
 var passing = []string{"page", "before", tourParam}
 
 // ViewRoutes are the routes of saved views. A view belongs to one account and changes nothing for others, so that
