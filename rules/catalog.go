@@ -22,6 +22,9 @@ type Actor struct {
 	// Reason is the actor's reason for the change, "" if none was given. It belongs to one change,
 	// so the actor of a Revision has none. See CheckReason.
 	Reason string `json:"-"`
+	// Undoes is the ID of the audit entry of the change that this change reverts, 0 for none. Like Reason, it belongs to
+	// one change.
+	Undoes int64 `json:"-"`
 }
 
 // CheckReason validates the reason for a change: one line of printable text. The error is a

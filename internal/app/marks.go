@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -118,11 +117,14 @@ func (m *marks) ofChanges(ctx context.Context, rule string, from, to time.Time) 
 		}
 		for i := range page {
 			e := &page[i]
-			if q.Subject != "" && e.SubjectName != rule || e.OfOverride() ||
-				e.Action == "reset" || e.Action == "drop" {
+			if q.Subject != "" && !isNamed(e, rule) || e.OfOverride() || e.Action == "reset" || e.Action == "drop" {
 				continue
 			}
-			out = append(out, changeMark(e))
+			mark := changeMark(e)
+			if e.SubjectKind == audit.SubjectBulk {
+				ofBulk(&mark, e, rule, q.SubjectID)
+			}
+			out = append(out, mark)
 		}
 		if len(page) < auditPage || len(out) >= history.MaxMarks {
 			break
@@ -160,12 +162,8 @@ func (m *marks) unlinkDeleted(ctx context.Context, out []history.Mark) error {
 
 // changeMark is the mark of a change of a rule.
 func changeMark(e *audit.Entry) history.Mark {
-	var details struct {
-		Version int64 `json:"version"`
-	}
-	_ = json.Unmarshal(e.Details, &details) // entries about several rows have no version
 	mark := history.Mark{At: e.At, Kind: history.MarkChange, Rule: e.SubjectName, RuleID: e.SubjectID,
-		Version: details.Version, Who: e.Actor.Name, Why: e.Reason()}
+		Version: e.Version(), Who: e.Actor.Name, Why: e.Reason()} // entries about several rows have no version
 	changes := e.Changes()
 	i := slices.IndexFunc(changes, func(c field.Change) bool { return c.Field == "fail_mode" })
 	if i >= 0 && e.Action != "create" && e.Action != "delete" {
@@ -173,10 +171,32 @@ func changeMark(e *audit.Entry) history.Mark {
 		changes = append([]field.Change{changes[i]}, slices.Delete(slices.Clone(changes), i, i+1)...)
 	}
 	mark.Text = changeText(e.Action, changes)
-	if details.Version > 0 {
-		mark.Text = fmt.Sprintf("version %d: %s", details.Version, mark.Text)
+	if mark.Version > 0 {
+		mark.Text = fmt.Sprintf("version %d: %s", mark.Version, mark.Text)
 	}
 	return mark
+}
+
+// isNamed reports whether an entry is about a rule of a name, or lists one.
+func isNamed(e *audit.Entry, rule string) bool {
+	return e.SubjectName == rule ||
+		slices.ContainsFunc(e.Bulk().Listed, func(r audit.BulkRule) bool { return r.Name == rule })
+}
+
+// ofBulk completes the mark of a bulk edit. On the chart of one rule it is a mark of that rule. It has the version that
+// the edit made, if the entry lists the rule. On the chart of all rules it leads to no rule.
+func ofBulk(mark *history.Mark, e *audit.Entry, rule string, id int64) {
+	mark.RuleID = id
+	if rule == "" {
+		mark.Text = "bulk edit: " + mark.Text
+		return
+	}
+	mark.Rule, mark.Text = rule, fmt.Sprintf("bulk edit of %s: %s", e.SubjectName, mark.Text)
+	listed := e.Bulk().Listed
+	if i := slices.IndexFunc(listed, func(r audit.BulkRule) bool { return r.ID == id }); i >= 0 {
+		mark.Version = listed[i].Version
+		mark.Text = fmt.Sprintf("version %d: %s", mark.Version, mark.Text)
+	}
 }
 
 // changeText says in a line what a change did.

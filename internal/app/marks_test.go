@@ -48,6 +48,40 @@ func TestMarks_OfDeletedRulesLeadNowhere(t *testing.T) {
 	}
 }
 
+// A bulk edit is one mark on the chart of all rules, and one on the chart of each of its rules.
+func TestMarks_OfBulkEdits(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "sluice.db")
+	testenv.SQLiteFrom(t, path, migrated)
+	at := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
+	now := func() time.Time { return at }
+	db, err := database.Open(t.Context(), database.Options{DSN: path, Now: now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	ada := rules.Actor{Kind: "user", Name: "ada"}
+	one, two, other := createRule(t, db, ada, "one"), createRule(t, db, ada, "two"), createRule(t, db, ada, "other")
+	at = at.Add(time.Hour)
+	done, err := db.EditRules(t.Context(), ada, []rules.SeenVersion{{ID: one.ID}, {ID: two.ID}},
+		func(r *rules.Rule) { r.IsActive = false })
+	if err != nil || done.Changed != 2 {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	m := &marks{changes: db, events: db,
+		incidents: incident.NewReader(incident.NewLog("reader", "", now), db, now)}
+	for rule, want := range map[string][]history.Mark{
+		"": {{At: at, Kind: history.MarkChange, Rule: "2 rules", Who: "ada", Text: "bulk edit: is active true to false"}},
+		"two": {{At: at, Kind: history.MarkChange, Rule: "two", RuleID: two.ID, Version: 2, Who: "ada",
+			Text: "version 2: bulk edit of 2 rules: is active true to false"}},
+		other.Name: nil,
+	} {
+		found, err := m.Marks(t.Context(), rule, at, at.Add(time.Minute))
+		if err != nil || !slices.Equal(found, want) {
+			t.Errorf("%q: %+v, %v", rule, found, err)
+		}
+	}
+}
+
 // The mark of an incident has its length. One that began before a time and lasted into it belongs to it.
 func TestMarks_IncidentsHaveTheirLength(t *testing.T) {
 	at := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)

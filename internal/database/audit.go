@@ -24,20 +24,12 @@ func (d *DB) ListAudit(ctx context.Context, q audit.Query) ([]audit.Entry, error
 	}
 	var rows []auditRow
 	err := d.readIn(ctx, d.callTimeout, func(tx *gorm.DB) error {
-		if q.SubjectKind != "" {
-			tx = tx.Where("subject_kind = ?", q.SubjectKind)
-		}
-		if q.SubjectID != 0 {
-			tx = tx.Where("subject_id = ?", q.SubjectID)
-		}
+		tx = ofSubject(tx, &q)
 		if q.Action != "" {
 			tx = tx.Where("action = ?", q.Action)
 		}
 		if q.Actor != "" {
 			tx = tx.Where("actor_name LIKE ? ESCAPE '!'", beginning(q.Actor))
-		}
-		if q.Subject != "" {
-			tx = tx.Where("subject_name LIKE ? ESCAPE '!'", beginning(q.Subject))
 		}
 		if !q.Since.IsZero() {
 			tx = tx.Where("at >= ?", newRowTime(q.Since))
@@ -62,6 +54,29 @@ func (d *DB) ListAudit(ctx context.Context, q audit.Query) ([]audit.Entry, error
 		}
 	}
 	return entries, nil
+}
+
+// ofSubject selects the entries about the subject of a query. The revisions say which rules a bulk edit is about.
+func ofSubject(tx *gorm.DB, q *audit.Query) *gorm.DB {
+	switch {
+	case q.SubjectKind == subjectRule && q.SubjectID != 0:
+		tx = tx.Where("(subject_kind = ? AND subject_id = ? OR subject_kind = ? AND subject_id IN "+
+			"(SELECT bulk FROM rule_revisions WHERE rule_id = ? AND bulk IS NOT NULL))",
+			subjectRule, q.SubjectID, audit.SubjectBulk, q.SubjectID)
+	case q.SubjectKind == subjectRule:
+		tx = tx.Where("subject_kind IN ?", []string{subjectRule, audit.SubjectBulk})
+	case q.SubjectKind != "":
+		tx = tx.Where("subject_kind = ?", q.SubjectKind)
+	}
+	if q.SubjectKind != subjectRule && q.SubjectID != 0 {
+		tx = tx.Where("subject_id = ?", q.SubjectID)
+	}
+	if q.Subject != "" {
+		begins := beginning(q.Subject)
+		tx = tx.Where("(subject_name LIKE ? ESCAPE '!' OR subject_kind = ? AND EXISTS (SELECT 1 FROM rule_revisions "+
+			"WHERE bulk = audit_log.subject_id AND rule ->> 'name' LIKE ? ESCAPE '!'))", begins, audit.SubjectBulk, begins)
+	}
+	return tx
 }
 
 var likeSigns = strings.NewReplacer("!", "!!", "%", "!%", "_", "!_")

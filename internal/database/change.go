@@ -25,7 +25,8 @@ const (
 // deleted.
 const floorOverrides = "overrides_floor"
 
-// Subjects of audit entries. Those of pools and profiles are the nouns of their kinds.
+// Subjects of audit entries. Those of pools and profiles are the nouns of their kinds, that of an edit of many rules is
+// audit.SubjectBulk.
 const (
 	subjectRule  = "rule"
 	subjectToken = "token"
@@ -87,6 +88,8 @@ type change struct {
 	named namedRules
 	// patterns is the number of instructions that the change adds to conditions.
 	patterns int
+	// bulk gathers the only audit entry of an edit of many rules; nil for other changes.
+	bulk *bulkEntry
 }
 
 // change runs fn in one transaction that ends with the recorded audit entries and a notification.
@@ -140,6 +143,9 @@ func (d *DB) change(ctx context.Context, actor rules.Actor, area string, timeout
 			return err
 		}
 		if err := c.checkDescriptors(); err != nil {
+			return err
+		}
+		if err := c.recordBulk(); err != nil {
 			return err
 		}
 		if err := c.flush(); err != nil {
@@ -203,6 +209,7 @@ type ruleDetails struct {
 	Version int64          `json:"version"`
 	Changes []field.Change `json:"changes"`
 	Reason  string         `json:"reason,omitempty"`
+	Undoes  int64          `json:"undoes,omitempty"`
 }
 
 // recordRule records a revision and an audit entry. was is nil for a creation, is is nil for a
@@ -216,12 +223,18 @@ func (c *change) recordRule(action string, version int64, was, is *rules.Rule) e
 	if err != nil {
 		return err
 	}
-	c.revisions = append(c.revisions, revisionRow{
+	row := revisionRow{
 		RuleID: subject.ID, Version: version, Action: action,
 		ActorKind: c.actor.Kind, ActorName: c.actor.Name, At: c.at, Rule: string(snapshot), Reason: c.actor.Reason,
-	})
+	}
+	if c.bulk != nil {
+		row.Bulk = &c.version
+		c.revisions = append(c.revisions, row)
+		return c.noteBulk(subject, version, rules.Diff(was, is))
+	}
+	c.revisions = append(c.revisions, row)
 	return c.record(action, subjectRule, subject.ID, subject.Name, ruleDetails{Version: version,
-		Changes: rules.Diff(was, is), Reason: c.actor.Reason})
+		Changes: rules.Diff(was, is), Reason: c.actor.Reason, Undoes: c.actor.Undoes})
 }
 
 // record records an audit entry; details are stored as JSON.

@@ -21,8 +21,9 @@ const (
 
 // overrideDetails holds the details of an audit entry about one override; a missing side is nil.
 type overrideDetails struct {
-	Was *rules.Override `json:"was"`
-	Is  *rules.Override `json:"is"`
+	Was    *rules.Override `json:"was"`
+	Is     *rules.Override `json:"is"`
+	Undoes int64           `json:"undoes,omitempty"`
 }
 
 // CreateOverride stores a new override of the rule o.RuleID and returns it with its id, version 1
@@ -45,7 +46,8 @@ func (d *DB) CreateOverride(ctx context.Context, actor rules.Actor, o rules.Over
 			return err
 		}
 		o = row.override()
-		return c.record(actionOverrideCreate, subjectRule, r.ID, r.Name, overrideDetails{Is: &o})
+		return c.record(actionOverrideCreate, subjectRule, r.ID, r.Name, overrideDetails{Is: &o,
+			Undoes: c.actor.Undoes})
 	})
 	if err != nil {
 		return rules.Override{}, err
@@ -88,7 +90,8 @@ func (d *DB) UpdateOverride(ctx context.Context, actor rules.Actor, o rules.Over
 			return rules.ErrStale
 		}
 		o = row.override()
-		return c.record(actionOverrideUpdate, subjectRule, r.ID, r.Name, overrideDetails{Was: &was, Is: &o})
+		return c.record(actionOverrideUpdate, subjectRule, r.ID, r.Name, overrideDetails{Was: &was, Is: &o,
+			Undoes: c.actor.Undoes})
 	})
 	if err != nil && !errors.Is(err, errUnchanged) {
 		return rules.Override{}, err
@@ -140,7 +143,8 @@ func (d *DB) DeleteOverride(ctx context.Context, actor rules.Actor, ruleID, id, 
 		if err != nil {
 			return err
 		}
-		return c.record(actionOverrideDelete, subjectRule, r.ID, r.Name, overrideDetails{Was: &was})
+		return c.record(actionOverrideDelete, subjectRule, r.ID, r.Name, overrideDetails{Was: &was,
+			Undoes: c.actor.Undoes})
 	})
 }
 

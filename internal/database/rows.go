@@ -105,6 +105,7 @@ type revisionRow struct {
 	At        rowTime `gorm:"column:at"`
 	Rule      string  `gorm:"column:rule"`
 	Reason    string  `gorm:"column:reason"`
+	Bulk      *int64  `gorm:"column:bulk"` // the seq of an edit of many rules
 }
 
 // TableName implements gorm's Tabler.

@@ -13,16 +13,17 @@ import (
 // errNothing ends a change that would write nothing, so that no version is raised.
 var errNothing = errors.New("nothing to write")
 
-// EditRules edits many rules in one transaction, each with its own revision and audit entry. A
-// rule that changed since it was seen, or that is invalid after the edit, is skipped and reported;
-// the others are still edited. edit must depend on nothing but the rule. Errors: ErrUnavailable;
-// then nothing was edited.
+// EditRules edits many rules in one transaction, each with its own revision, and all with one audit
+// entry. A rule that changed since it was seen, or that is invalid after the edit, is skipped and
+// reported; the others are still edited. edit must depend on nothing but the rule. UndoBulk reverts
+// the edit. Errors: ErrUnavailable; then nothing was edited.
 func (d *DB) EditRules(ctx context.Context, actor rules.Actor, seen []rules.SeenVersion,
 	edit func(*rules.Rule)) (rules.BulkResult, error) {
 	var out rules.BulkResult
 	timeout := d.callTimeout + time.Duration(len(seen)/planRate)*time.Second
 	err := d.change(ctx, actor, areaRules, timeout, func(c *change) error {
-		out = rules.BulkResult{}
+		out = rules.BulkResult{Bulk: c.version}
+		c.bulk = &bulkEntry{action: actionUpdate}
 		for some := range slices.Chunk(seen, insertBatch) {
 			if err := c.editSome(some, edit, &out); err != nil {
 				return err
@@ -33,7 +34,15 @@ func (d *DB) EditRules(ctx context.Context, actor rules.Actor, seen []rules.Seen
 		}
 		return nil
 	})
-	if err != nil && !errors.Is(err, errNothing) {
+	return bulkResult(out, err)
+}
+
+// bulkResult is the result of an edit of many rules that ended with an error, which may be errNothing.
+func bulkResult(out rules.BulkResult, err error) (rules.BulkResult, error) {
+	switch {
+	case errors.Is(err, errNothing):
+		out.Bulk = 0
+	case err != nil:
 		return rules.BulkResult{}, err
 	}
 	return out, nil
@@ -61,10 +70,7 @@ func (d *DB) DeleteRules(ctx context.Context, actor rules.Actor, seen []rules.Se
 		}
 		return nil
 	})
-	if err != nil && !errors.Is(err, errNothing) {
-		return rules.BulkResult{}, err
-	}
-	return out, nil
+	return bulkResult(out, err)
 }
 
 // deleteSome deletes as many rules as one query may name. named contains the rules that others name in replaces.
@@ -78,12 +84,11 @@ func (c *change) deleteSome(seen []rules.SeenVersion, named map[string][]string,
 		row := byID[s.ID]
 		switch {
 		case row == nil:
-			out.Skipped = append(out.Skipped, rules.SkippedRule{ID: s.ID, Err: rules.ErrNotFound})
+			out.Skip(s.ID, "", rules.ErrNotFound)
 		case row.Version != s.Version:
-			out.Skipped = append(out.Skipped, rules.SkippedRule{ID: s.ID, Name: row.Name, Err: rules.ErrStale})
+			out.Skip(s.ID, row.Name, rules.ErrStale)
 		case named[row.Name] != nil:
-			out.Skipped = append(out.Skipped, rules.SkippedRule{ID: s.ID, Name: row.Name,
-				Err: &rules.NamedError{Name: row.Name, By: named[row.Name]}})
+			out.Skip(s.ID, row.Name, &rules.NamedError{Name: row.Name, By: named[row.Name]})
 		default:
 			gone = append(gone, row.rule())
 			delete(byID, s.ID) // once, even if it is named twice
@@ -123,18 +128,18 @@ func (c *change) editSome(seen []rules.SeenVersion, edit func(*rules.Rule), out 
 	for _, s := range seen {
 		row := byID[s.ID]
 		if row == nil {
-			out.Skipped = append(out.Skipped, rules.SkippedRule{ID: s.ID, Err: rules.ErrNotFound})
+			out.Skip(s.ID, "", rules.ErrNotFound)
 			continue
 		}
 		was := row.rule()
 		err := rules.ErrStale
-		if was.Version == s.Version {
+		if s.Version == 0 || was.Version == s.Version {
 			err = c.editOne(&was, edit, &edits, out)
 		}
 		var invalid *field.ValidationError
 		switch {
 		case errors.Is(err, rules.ErrStale), errors.As(err, &invalid):
-			out.Skipped = append(out.Skipped, rules.SkippedRule{ID: s.ID, Name: was.Name, Err: err})
+			out.Skip(s.ID, was.Name, err)
 		case err != nil:
 			return err
 		}

@@ -56,7 +56,8 @@ CREATE INDEX rules_descriptor ON rules (descriptor) WHERE descriptor IS NOT NULL
 CREATE INDEX rules_seq ON rules (seq);
 
 -- Every version of every rule, and why it was made, in the words of who did; empty if they said nothing. No foreign
--- key: a deleted rule keeps its history.
+-- key: a deleted rule keeps its history. bulk is the version of the rules that an edit of many rules made, which is also
+-- the subject_id of its audit entry; NULL for the edit of one rule.
 CREATE TABLE rule_revisions (
     rule_id    BIGINT      NOT NULL,
     version    BIGINT      NOT NULL CHECK (version >= 1),
@@ -66,9 +67,11 @@ CREATE TABLE rule_revisions (
     at         TIMESTAMPTZ NOT NULL,
     reason     TEXT        NOT NULL DEFAULT '',
     rule       JSONB       NOT NULL,
+    bulk       BIGINT,
     PRIMARY KEY (rule_id, version)
 );
 CREATE INDEX rule_revisions_at ON rule_revisions (at);
+CREATE INDEX rule_revisions_bulk ON rule_revisions (bulk, rule_id) WHERE bulk IS NOT NULL;
 
 -- Who changed what, complete; written in the transaction of the change.
 CREATE TABLE audit_log (

@@ -60,9 +60,11 @@ CREATE TABLE rule_revisions (
     at         TEXT    NOT NULL CHECK (at LIKE '____-__-__T__:__:__.___Z'),
     reason     TEXT    NOT NULL DEFAULT '',
     rule       TEXT    NOT NULL CHECK (json_valid(rule)),
+    bulk       INTEGER,
     PRIMARY KEY (rule_id, version)
 ) STRICT;
 CREATE INDEX rule_revisions_at ON rule_revisions (at);
+CREATE INDEX rule_revisions_bulk ON rule_revisions (bulk, rule_id) WHERE bulk IS NOT NULL;
 
 CREATE TABLE audit_log (
     id           INTEGER PRIMARY KEY AUTOINCREMENT,
