@@ -280,7 +280,7 @@ func (p *Pages) overrideKey(v *kit.Visit, form url.Values) error {
 	if errs != nil {
 		return p.bucket(v, http.StatusUnprocessableEntity, b, form, errs)
 	}
-	_, err := p.Overrides.CreateOverride(v.Ctx, v.Actor(), o, p.Sets.Load().Options())
+	made, err := p.Overrides.CreateOverride(v.Ctx, v.Actor(), o, p.Sets.Load().Options())
 	switch {
 	case errors.Is(err, rules.ErrOverrideExists):
 		return p.bucket(v, http.StatusConflict, b, form,
@@ -294,6 +294,7 @@ func (p *Pages) overrideKey(v *kit.Visit, form url.Values) error {
 		return err
 	}
 	v.WaitInForce(p.Changed)
+	v.OfferUndo(kit.UndoOfOverride(&made))
 	v.Flash("Override saved.")
 	return v.SeeOther(view.KeyLink(b.Rule.Rule.Name, b.Name))
 }
@@ -313,6 +314,7 @@ func (p *Pages) deleteOverride(v *kit.Visit, form url.Values) error {
 		return err
 	}
 	v.WaitInForce(p.Changed)
+	v.OfferUndo(kit.UndoOfDeleted(&rules.Override{RuleID: b.Rule.Rule.ID, ID: id}))
 	v.Flash("Override deleted. The rule's own limit applies again.")
 	return v.SeeOther(view.KeyLink(b.Rule.Rule.Name, b.Name))
 }

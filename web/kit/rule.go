@@ -23,6 +23,10 @@ type RuleStore interface {
 	// EditRules edits many rules. It skips rules that have changed since they were seen.
 	EditRules(ctx context.Context, actor rules.Actor, seen []rules.SeenVersion,
 		edit func(*rules.Rule)) (rules.BulkResult, error)
+	// UndoBulk reverts an edit of many rules, except for rules that have changed since. PlanUndo returns what it would do
+	// now, with a sample of up to most rules.
+	UndoBulk(ctx context.Context, actor rules.Actor, bulk int64) (rules.BulkResult, error)
+	PlanUndo(ctx context.Context, bulk int64, most int) (rules.UndoPlan, error)
 	// DeleteRules deletes many rules. It skips rules that have changed since they were seen.
 	DeleteRules(ctx context.Context, actor rules.Actor, seen []rules.SeenVersion) (rules.BulkResult, error)
 	// RuleHistory returns the versions of a rule before a version (0 for all), newest first.

@@ -21,6 +21,7 @@ const (
 	sessionGeneration = "generation" // int64, of the account at sign-in
 	sessionConfirmed  = "proved"     // int64, ms: time of the last confirmation by password
 	sessionFlash      = "flash"      // string
+	sessionUndo       = "undo"       // string: time of the change that the flash is about in ms, and an Undo
 	sessionBegan      = "began"      // int64, ms: time of sign-in
 	sessionAddress    = "address"    // string, IP address at sign-in
 	sessionAgent      = "agent"      // string, browser at sign-in
@@ -188,6 +189,11 @@ func (v *Visit) Flash(format string, args ...any) {
 		text += " " + notInForce
 	}
 	v.kit.sessions.Put(v.Ctx, sessionFlash, text)
+	if v.undo != "" {
+		v.kit.sessions.Put(v.Ctx, sessionUndo, v.undo)
+	} else {
+		v.kit.sessions.Remove(v.Ctx, sessionUndo)
+	}
 }
 
 // agentOf is a short description of the browser from its User-Agent header. It is a hint for people and can be wrong.

@@ -37,6 +37,8 @@ type Visit struct {
 	Offline, DatabaseDown bool
 	// Replica is set while the rules database is a read replica: the visit may only read, and the session is not saved.
 	Replica *rules.ReplicaError
+	// undo is the offer of the next message, see OfferUndo.
+	undo string
 	// NotYetInForce means that a saved change is not in force on this node yet.
 	NotYetInForce bool
 }
@@ -185,6 +187,7 @@ func (v *Visit) Frame(title, nav string) view.Frame {
 	}
 	unmodified := v.kit.sessions.Status(v.Ctx) == scs.Unmodified
 	f.Flash = v.kit.sessions.PopString(v.Ctx, sessionFlash)
+	f.Undo = v.undoOffer(v.kit.sessions.PopString(v.Ctx, sessionUndo))
 	v.popped = unmodified && f.Flash != ""
 	return f
 }

@@ -136,7 +136,7 @@ func detailsOf(e *audit.Entry) []detail {
 	}
 	var out []detail
 	for _, name := range slices.Sorted(maps.Keys(d)) {
-		if name == "changes" || d[name] == nil {
+		if name == "changes" || name == "undoes" || d[name] == nil {
 			continue
 		}
 		value := d[name]
@@ -158,19 +158,36 @@ func (m AuditList) download(format string) string {
 	return strings.Replace(q, m.Query.Path(), m.Query.Path()+"/download", 1)
 }
 
-// maxNames is how many fields a line lists.
-const maxNames = 4
+const (
+	// maxNames is how many fields a line lists.
+	maxNames = 4
+	// maxBulkRules is how many rules of a bulk edit an entry names.
+	maxBulkRules = 10
+)
 
-func fieldNames(changes []field.Change) string {
+// changeWords names the changed fields: "2 fields: limit, burst".
+func changeWords(e *audit.Entry, changes []field.Change) string {
 	var names []string
-	for _, c := range changes[:min(len(changes), maxNames)] {
-		names = append(names, c.Field)
+	for _, c := range changes { // those of a bulk edit name a field for each former value
+		if !slices.Contains(names, c.Field) {
+			names = append(names, c.Field)
+		}
 	}
-	if len(changes) > maxNames {
-		names = append(names, "…")
+	count := view.Plural(len(names), "field")
+	if e.SubjectKind == audit.SubjectBulk {
+		count += " of " + view.Plural(e.Bulk().Rules, "rule")
 	}
-	return strings.Join(names, ", ")
+	if len(names) > maxNames {
+		names = append(names[:maxNames], "…")
+	}
+	return count + ": " + strings.Join(names, ", ")
 }
+
+// entryLink leads to an entry, with the earlier ones below it.
+func entryLink(id int64) string { return kit.PathAudit + "?before=" + view.Digits(id+1) }
+
+// undoAllPath is the page that undoes a bulk edit.
+func undoAllPath(e *audit.Entry) string { return kit.PathAudit + "/" + view.Digits(e.ID) + "/undo" }
 
 const (
 	// downloadBatch is how many changes are read at a time.

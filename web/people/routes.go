@@ -1,5 +1,5 @@
 // Package people manages the users of the console and the API: accounts and their sessions, invite links, API tokens,
-// and the audit log.
+// and the audit log, by which changes are undone.
 package people
 
 import (
@@ -62,11 +62,12 @@ const (
 	pathInvite  = "/console/invite"
 	pathAccount = "/console/account"
 	pathTokens  = "/console/tokens"
+	pathUndoAll = kit.PathAudit + "/:id/undo"
 )
 
 // Routes are the area's.
 func (p *Pages) Routes() []kit.Route {
-	const viewer, admin = access.RoleViewer, access.RoleAdmin
+	const viewer, editor, admin = access.RoleViewer, access.RoleEditor, access.RoleAdmin
 	return []kit.Route{
 		{Method: http.MethodGet, Path: kit.PathPeople, Role: viewer, Handle: p.listPeople},
 		{Method: http.MethodGet, Path: kit.PathPeople + "/new", Role: admin, Form: true, Handle: p.newPerson},
@@ -99,5 +100,8 @@ func (p *Pages) Routes() []kit.Route {
 
 		{Method: http.MethodGet, Path: kit.PathAudit, Role: viewer, Handle: p.listAudit},
 		{Method: http.MethodGet, Path: kit.PathAudit + "/download", Role: admin, Handle: p.downloadAudit},
+		{Method: http.MethodGet, Path: pathUndoAll, Role: editor, Form: true, Handle: p.askUndoAll},
+		{Method: http.MethodPost, Path: pathUndoAll, Role: editor, Handle: p.undoAll},
+		{Method: http.MethodPost, Path: "/console/undo", Role: editor, Handle: kit.Posted(p.undo)},
 	}
 }

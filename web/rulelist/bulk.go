@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"sluice/rules"
 	"sluice/rules/rulefile"
@@ -15,8 +15,8 @@ import (
 	"sluice/web/view"
 )
 
-// bulkRules applies an action to the selected rules. Each is a separate edit with its own audit entry. A rule that
-// cannot be changed is skipped and listed on the next page.
+// bulkRules applies an action to the selected rules, as one edit with one audit entry. A rule that cannot be changed is
+// skipped and listed on the next page.
 func (p *Pages) bulkRules(v *kit.Visit, form url.Values) error {
 	back := kit.Local(form.Get("back"))
 	if back == kit.PathHome {
@@ -38,32 +38,16 @@ func (p *Pages) bulkRules(v *kit.Visit, form url.Values) error {
 		v.Flash("Nothing was changed. Select rules first, then choose an action.")
 		return v.SeeOther(back)
 	}
-	var changed, same int
-	var left []string
-	for _, id := range ticked {
-		name, did, err := p.bulkOne(v, id, act.edit)
-		switch {
-		case err != nil && (kit.ProblemOf(err) == nil || changed == 0 && errors.Is(err, rules.ErrUnavailable)):
-			if changed > 0 {
-				v.WaitInForce(p.Changed)
-			}
-			return err
-		case err != nil:
-			left = append(left, name+" ("+reason(err)+")")
-		case did:
-			changed++
-		default:
-			same++
-		}
+	seen := make([]rules.SeenVersion, len(ticked))
+	for i, id := range ticked {
+		seen[i].ID = id
 	}
-	if changed > 0 {
-		v.WaitInForce(p.Changed)
-	}
-	v.Flash("%s", bulkWords(changed, same, left, act.done))
-	return v.SeeOther(back)
+	return p.bulkDone(v, act, back, func() (rules.BulkResult, error) {
+		return p.Rules.EditRules(v.Ctx, v.Actor(), seen, act.edit)
+	})
 }
 
-// tickedIDs are the rules that were selected on a page of the list.
+// tickedIDs are the rules that were selected on a page of the list, each once.
 func tickedIDs(form url.Values) []int64 {
 	var ids []int64
 	for _, text := range form["rule"][:min(len(form["rule"]), perPage)] {
@@ -71,61 +55,20 @@ func tickedIDs(form url.Values) []int64 {
 			ids = append(ids, id)
 		}
 	}
-	return ids
+	slices.Sort(ids)
+	return slices.Compact(ids)
 }
 
-// bulkOne edits the current version of a rule, so that nothing else of it changes.
-func (p *Pages) bulkOne(v *kit.Visit, id int64, edit func(*rules.Rule)) (name string, changed bool, err error) {
-	name = "rule " + view.Digits(id)
-	for range bulkAttempts {
-		r, err := p.Rules.GetRule(v.Ctx, id)
-		if err != nil {
-			return name, false, err
-		}
-		name = r.Name
-		edited := r.Clone()
-		edit(&edited)
-		if len(rules.Diff(&r, &edited)) == 0 {
-			return name, false, nil
-		}
-		_, err = p.Rules.UpdateRule(v.Ctx, v.Actor(), edited, r.Version)
-		if !errors.Is(err, rules.ErrStale) {
-			return name, err == nil, err
-		}
-	}
-	return name, false, rules.ErrStale
-}
-
-// bulkAttempts is how often an edit is tried if others change the rule at the same time.
-const bulkAttempts = 3
-
-// reason is why a rule was skipped, in a few words. err must be one that ProblemOf maps.
-func reason(err error) string {
-	switch {
-	case kit.FieldsOf(err) != nil:
-		return kit.FieldsOf(err)[0].Field + " " + kit.FieldsOf(err)[0].Message
-	case errors.Is(err, rules.ErrNotFound):
-		return "deleted"
-	}
-	return strings.ToLower(kit.ProblemOf(err).Title)
-}
-
-// namedLeft is how many skipped rules are listed.
-const namedLeft = 20
-
-func bulkWords(changed, same int, left []string, done string) string {
+func bulkWords(out *rules.BulkResult, done string) string {
 	var s []string
-	if changed > 0 || same == 0 && len(left) == 0 {
-		s = append(s, isOrAre(changed)+" now "+done+".")
+	if out.Changed > 0 || out.Same == 0 && len(out.Skipped) == 0 {
+		s = append(s, isOrAre(out.Changed)+" now "+done+".")
 	}
-	if same > 0 {
-		s = append(s, isOrAre(same)+" already "+done+".")
+	if out.Same > 0 {
+		s = append(s, isOrAre(out.Same)+" already "+done+".")
 	}
-	if more := len(left) - namedLeft; more > 0 {
-		left = append(left[:namedLeft:namedLeft], view.Count(int64(more))+" more")
-	}
-	if len(left) > 0 {
-		s = append(s, "Skipped: "+strings.Join(left, ", ")+".")
+	if skipped := kit.SkippedWords(out.Skipped); skipped != "" {
+		s = append(s, skipped)
 	}
 	return strings.Join(s, " ")
 }
@@ -151,8 +94,6 @@ const (
 	bulkRead = 500
 	// bulkSample is how many rules the confirmation page shows.
 	bulkSample = 10
-	// bulkTime is how long an edit of many rules may take, instead of the server's timeout for pages.
-	bulkTime = 30 * time.Second
 )
 
 // bulkConfirm asks for confirmation before rules are deleted, or all rules that match the filters are edited. The page
@@ -230,7 +171,11 @@ func (p *Pages) eachSelected(v *kit.Visit, b rules.Browse, do func(view.RuleLine
 
 // bulkSeen edits the rules of the confirmation page that have not changed since.
 func (p *Pages) bulkSeen(v *kit.Visit, form url.Values, act *bulkAct, back string) error {
-	return p.bulkDone(v, form, act, back, func(seen []rules.SeenVersion) (rules.BulkResult, error) {
+	seen, err := readSeen(form.Get("seen"))
+	if err != nil {
+		return err
+	}
+	return p.bulkDone(v, act, back, func() (rules.BulkResult, error) {
 		return p.Rules.EditRules(v.Ctx, v.ActorWithReason(form), seen, act.edit)
 	})
 }
@@ -245,7 +190,11 @@ func (p *Pages) deleteRules(v *kit.Visit, form url.Values) error {
 	if err != nil {
 		return err
 	}
-	return p.bulkDone(v, form, act, back, func(seen []rules.SeenVersion) (rules.BulkResult, error) {
+	seen, err := readSeen(form.Get("seen"))
+	if err != nil {
+		return err
+	}
+	return p.bulkDone(v, act, back, func() (rules.BulkResult, error) {
 		return p.Rules.DeleteRules(v.Ctx, v.ActorWithReason(form), seen)
 	})
 }
@@ -256,32 +205,20 @@ func deletes(_ *kit.Visit, form url.Values) (string, error) {
 	return "delete " + view.Plural(len(seen), "rule"), nil
 }
 
-// bulkDone changes the rules that a confirmation page showed, and says what was done.
-func (p *Pages) bulkDone(v *kit.Visit, form url.Values, act *bulkAct, back string,
-	change func([]rules.SeenVersion) (rules.BulkResult, error)) error {
-	seen, ok := readSeen(form.Get("seen"))
-	if !ok {
-		return &kit.Problem{Status: http.StatusBadRequest, Title: "Invalid form",
-			Detail: "The form does not match the page. Select the rules again."}
-	}
-	_ = http.NewResponseController(v.Response()).SetWriteDeadline(
-		time.Now().Add(bulkTime)) //nolint:forbidigo // sockets go by the machine's clock; tests have none
-	done, err := change(seen)
+// bulkDone changes rules, and says what was done. An edit can be undone from the message.
+func (p *Pages) bulkDone(v *kit.Visit, act *bulkAct, back string, change func() (rules.BulkResult, error)) error {
+	v.AllowBulkTime()
+	done, err := change()
 	if err != nil {
 		return err // also an invalid reason, the only field there
 	}
 	if done.Changed > 0 {
 		v.WaitInForce(p.Changed)
 	}
-	left := make([]string, len(done.Skipped))
-	for i, l := range done.Skipped {
-		name := l.Name
-		if name == "" {
-			name = "rule " + view.Digits(l.ID)
-		}
-		left[i] = name + " (" + leftReason(l.Err) + ")"
+	if done.Bulk > 0 {
+		v.OfferUndo(kit.Undo{Kind: kit.UndoBulk, ID: done.Bulk})
 	}
-	v.Flash("%s", bulkWords(done.Changed, done.Same, left, act.done))
+	v.Flash("%s", bulkWords(&done, act.done))
 	return v.SeeOther(back)
 }
 
@@ -322,19 +259,15 @@ func (p *Pages) bulkExport(v *kit.Visit, back string, ticked []int64, all bool) 
 	return v.Blob(http.StatusOK, "application/yaml", text)
 }
 
-// leftReason is why a rule was skipped, in a few words.
-func leftReason(err error) string {
-	if kit.ProblemOf(err) != nil && !errors.Is(err, rules.ErrStale) {
-		return reason(err)
-	}
-	return "changed by someone else"
-}
+// errSeen means that the versions in a form are not those of a page.
+var errSeen = &kit.Problem{Status: http.StatusBadRequest, Title: "Invalid form",
+	Detail: "The form does not match the page. Select the rules again."}
 
 // readSeen reads the versions that the page carries: "7.3 9.1" is version 3 of rule 7 and version 1 of rule 9.
-func readSeen(text string) ([]rules.SeenVersion, bool) {
+func readSeen(text string) ([]rules.SeenVersion, error) {
 	words := strings.Fields(text)
-	if len(words) > rules.MaxBulk {
-		return nil, false
+	if len(words) == 0 || len(words) > rules.MaxBulk {
+		return nil, errSeen
 	}
 	out := make([]rules.SeenVersion, len(words))
 	for i, w := range words {
@@ -342,11 +275,11 @@ func readSeen(text string) ([]rules.SeenVersion, bool) {
 		var errs [2]error
 		out[i].ID, errs[0] = strconv.ParseInt(id, 10, 64)
 		out[i].Version, errs[1] = strconv.ParseInt(version, 10, 64)
-		if errors.Join(errs[:]...) != nil {
-			return nil, false
+		if errors.Join(errs[:]...) != nil || out[i].Version < 1 {
+			return nil, errSeen
 		}
 	}
-	return out, len(out) > 0
+	return out, nil
 }
 
 // Bulk is the page that asks for confirmation before many rules are changed.

@@ -148,7 +148,7 @@ func bulkPage(f view.Frame, m Bulk) templ.Component {
 						return templ_7745c5c3_Err
 					}
 				} else {
-					templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 12, "<p>Each change gets its own version and audit entry and can be rolled back on its own. Rules that someone else changes before you confirm are skipped and listed.</p>")
+					templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 12, "<p>Each rule gets its own version and can be rolled back on its own. The change is one entry of the audit log, where it can be undone. Rules that someone else changes before you confirm are skipped and listed.</p>")
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}

@@ -117,7 +117,7 @@ func TestBulkAll_AsksThenChangesWhatIsAsItWasSeen(t *testing.T) {
 		t.Fatalf("%d to %s", page.Code, page.Header.Get("Location"))
 	}
 	if page := b.Get(back); !page.Has(strconv.Itoa(want-1)+" rules are now disabled.",
-		"Skipped: "+meanwhile.Name+" (changed by someone else)") {
+		"Skipped: "+meanwhile.Name+" (changed in the meantime)") {
 		t.Errorf("the flash says otherwise\n%s", page.Body)
 	}
 	off := 0
@@ -244,7 +244,7 @@ func TestBulk_DeletesOnlyWhatWasConfirmed(t *testing.T) {
 		t.Fatalf("%d to %s", page.Code, page.Header.Get("Location"))
 	}
 	if page := b.Get("/console/rules"); !page.Has("1 rule is now deleted.",
-		"Skipped: "+meanwhile.Name+" (changed by someone else)") {
+		"Skipped: "+meanwhile.Name+" (changed in the meantime)") {
 		t.Error("the flash says otherwise")
 	}
 	if len(w.Rules.List) != count-1 || w.Rules.Named("charges-per-user") != nil {

@@ -224,6 +224,9 @@ func (p *Pages) saveOverride(v *kit.Visit, r rules.Rule) error {
 		return err
 	default:
 		v.WaitInForce(p.Changed)
+		if m.ID == 0 || o.Version > kit.Version(form) { // else nothing differed
+			v.OfferUndo(kit.UndoOfOverride(&o))
+		}
 		v.Flash("Override for %s saved.", o.Key)
 		return v.SeeOther(view.RulePath(r.ID) + "/overrides")
 	}
@@ -345,6 +348,7 @@ func (p *Pages) deleteOverride(v *kit.Visit, form url.Values) error {
 		return err
 	}
 	v.WaitInForce(p.Changed)
+	v.OfferUndo(kit.UndoOfDeleted(&o))
 	v.Flash("Override for %s deleted. The rule's own limit applies.", o.Key)
 	return v.SeeOther(view.RulePath(r.ID) + "/overrides")
 }

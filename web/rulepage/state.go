@@ -32,8 +32,18 @@ func (p *Pages) switchRule(v *kit.Visit, id int64, form url.Values) error {
 		return &field.ValidationError{Fields: []field.Problem{
 			{Field: "to", Message: "must be on, off, shadow or enforce"}}}
 	}
-	_, err = p.Rules.UpdateRule(v.Ctx, v.ActorWithReason(form), r, kit.Version(form))
+	known := kit.Version(form)
+	saved, err := p.Rules.UpdateRule(v.Ctx, v.ActorWithReason(form), r, known)
+	offerUndo(v, &saved, known)
 	return v.AfterChange(id, form, err, view.RulePath(id), "Rule %q %s.", r.Name, done)
+}
+
+// offerUndo offers to undo a change of a rule. known is the version that the page showed. Nothing is offered after a
+// change that failed or made no difference.
+func offerUndo(v *kit.Visit, saved *rules.Rule, known int64) {
+	if saved.Version > known {
+		v.OfferUndo(kit.UndoOfRule(saved))
+	}
 }
 
 // promoteRule enforces a shadow rule, or makes a candidate the rule's limit. With too little evidence, it asks once
@@ -42,7 +52,9 @@ func (p *Pages) promoteRule(v *kit.Visit, id int64, form url.Values) error {
 	if asked, err := p.askAgain(v, id, form); asked || err != nil {
 		return err
 	}
-	r, err := p.Rules.PromoteRule(v.Ctx, v.ActorWithReason(form), id, kit.Version(form))
+	known := kit.Version(form)
+	r, err := p.Rules.PromoteRule(v.Ctx, v.ActorWithReason(form), id, known)
+	offerUndo(v, &r, known)
 	return v.AfterChange(id, form, err, view.RulePath(id), "Rule %q promoted: %s.", r.Name, view.LimitWords(&r))
 }
 

@@ -6,6 +6,7 @@
 //   data-search                  the field that "/" goes to
 //   data-submit                  a filter that is applied on selection
 //   data-first                   the main form of its page, which gets the focus
+//   data-goes="ms"               disappears after a time
 //   data-copy="id"               a button that copies the text of an element, and says so in the element behind it
 //   data-open="search"           a link to the search, which opens as a dialog instead; Ctrl K does the same
 (() => {
@@ -91,6 +92,9 @@
       if (to && document.getElementById("side")) location.assign(to);
     }
   });
+
+  // An offer disappears when the server no longer accepts it.
+  for (const e of document.querySelectorAll("[data-goes]")) setTimeout(() => e.remove(), Number(e.dataset.goes));
 
   // The search opens as a dialog, which is read once. Where it is the page, it gets the focus.
   async function search() {

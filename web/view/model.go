@@ -27,8 +27,9 @@ type Frame struct {
 	CanEdit, CanAdmin bool
 	// Version is the version of Sluice.
 	Version string
-	// Flash is a message about the last action, shown once.
+	// Flash is a message about the last action, shown once. Undo offers to undo that action, nil if it cannot be undone.
 	Flash string
+	Undo  *Undo
 	// Banners are warnings. Live are warnings that appear and disappear while the page is open.
 	Live, Banners []Banner
 	Alerts        Bell
@@ -36,6 +37,14 @@ type Frame struct {
 	Saved *Saved
 	// Tour is the stop of a tour at this page, nil if the page is no stop.
 	Tour *Tour
+}
+
+// Undo is the offer to undo a change.
+type Undo struct {
+	// What names the change.
+	What string
+	// Left is how long the offer lasts.
+	Left time.Duration
 }
 
 // Bell is the number of active alerts that nobody has acknowledged or silenced, and of those that somebody has, unless

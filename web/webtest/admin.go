@@ -187,9 +187,31 @@ type Log struct {
 	List []audit.Entry // newest first
 	Last audit.Query
 	Err  error
+	// clock tells the time of new entries.
+	clock *Clock
 }
 
-// ListAudit implements people.AuditLog; of the filters it knows actor, action, kind and subject.
+// add adds an entry. A nil Log ignores it.
+func (f *Log) add(actor rules.Actor, action, kind string, id int64, name string, details any) {
+	if f == nil {
+		return
+	}
+	text, err := json.Marshal(details)
+	if err != nil {
+		panic(err) // of numbers and texts
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	e := audit.Entry{ID: 1, At: f.clock.Now(), Actor: rules.Actor{Kind: actor.Kind, Name: actor.Name}, Action: action,
+		SubjectKind: kind, SubjectID: id, SubjectName: name, Details: text}
+	if len(f.List) > 0 {
+		e.ID = f.List[0].ID + 1
+	}
+	f.List = append([]audit.Entry{e}, f.List...)
+}
+
+// ListAudit implements people.AuditLog; of the filters it knows actor, action, kind, subject and the beginning of the
+// time.
 func (f *Log) ListAudit(_ context.Context, q audit.Query) ([]audit.Entry, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -198,7 +220,7 @@ func (f *Log) ListAudit(_ context.Context, q audit.Query) ([]audit.Entry, error)
 	for _, e := range f.List {
 		if (q.BeforeID == 0 || e.ID < q.BeforeID) && strings.HasPrefix(e.Actor.Name, q.Actor) &&
 			(q.SubjectID == 0 || q.SubjectID == e.SubjectID) && (q.Action == "" || q.Action == e.Action) &&
-			(q.SubjectKind == "" || q.SubjectKind == e.SubjectKind) && strings.HasPrefix(e.SubjectName, q.Subject) &&
+			!e.At.Before(q.Since) && (q.SubjectKind == "" || q.SubjectKind == e.SubjectKind) && strings.HasPrefix(e.SubjectName, q.Subject) &&
 			(q.Limit == 0 || len(out) < q.Limit) {
 			out = append(out, e)
 		}

@@ -52,7 +52,7 @@ func (f *Rules) RollbackRule(ctx context.Context, actor rules.Actor, id, toVersi
 	if len(past) == 0 || past[0].Version != toVersion {
 		return rules.Rule{}, rules.ErrNotFound
 	}
-	return f.turn(ctx, actor, "rollback", past[0].Rule, ifVersion)
+	return f.update(actor, "rollback", past[0].Rule, ifVersion)
 }
 
 // PromoteRule implements kit.RuleStore.
@@ -67,20 +67,7 @@ func (f *Rules) PromoteRule(ctx context.Context, actor rules.Actor, id, ifVersio
 	if err := r.Promote(); err != nil {
 		return r, err
 	}
-	return f.turn(ctx, actor, "promote", r, ifVersion)
-}
-
-// turn is an update by another name.
-func (f *Rules) turn(ctx context.Context, actor rules.Actor, action string, r rules.Rule, ifVersion int64) (rules.Rule,
-	error) {
-	r, err := f.UpdateRule(ctx, actor, r, ifVersion)
-	if err != nil {
-		return r, err
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.Revisions[r.ID][0].Action = action
-	return r, nil
+	return f.update(actor, "promote", r, ifVersion)
 }
 
 // Figures have canned figures of single rules. Err, if not nil, is what every

@@ -18,6 +18,19 @@ type Overrides struct {
 	rules *Rules
 	List  []rules.Override
 	Err   error
+	// log receives an entry for each change; last is the newest ID.
+	log  *Log
+	last int64
+}
+
+// note adds an entry about a change to the audit log.
+func (f *Overrides) note(actor rules.Actor, action string, was, is *rules.Override) {
+	o := is
+	if o == nil {
+		o = was
+	}
+	r, _ := f.rule(o.RuleID)
+	f.log.add(actor, action, "rule", r.ID, r.Name, map[string]any{"was": was, "is": is, "undoes": actor.Undoes})
 }
 
 func sampleOverrides(from *Rules) *Overrides {
@@ -87,7 +100,7 @@ func (f *Overrides) GetOverride(_ context.Context, ruleID, id int64) (rules.Over
 }
 
 // CreateOverride implements kit.Overrides.
-func (f *Overrides) CreateOverride(_ context.Context, _ rules.Actor, o rules.Override,
+func (f *Overrides) CreateOverride(_ context.Context, actor rules.Actor, o rules.Override,
 	opt match.Options) (rules.Override, error) {
 	r, err := f.rule(o.RuleID)
 	if err != nil {
@@ -101,13 +114,15 @@ func (f *Overrides) CreateOverride(_ context.Context, _ rules.Actor, o rules.Ove
 			return o, rules.ErrOverrideExists
 		}
 	}
-	o.ID, o.Version, o.CreatedAt, o.UpdatedAt = int64(len(f.List)+1), 1, Now.Add(-70*time.Hour), Now.Add(-70*time.Hour)
+	f.last++
+	o.ID, o.Version, o.CreatedAt, o.UpdatedAt = f.last, 1, Now.Add(-70*time.Hour), Now.Add(-70*time.Hour)
 	f.List = append(f.List, o)
+	f.note(actor, "override_create", nil, &o)
 	return o, nil
 }
 
 // UpdateOverride implements kit.Overrides.
-func (f *Overrides) UpdateOverride(ctx context.Context, _ rules.Actor, o rules.Override, ifVersion int64,
+func (f *Overrides) UpdateOverride(ctx context.Context, actor rules.Actor, o rules.Override, ifVersion int64,
 	opt match.Options) (rules.Override, error) {
 	was, err := f.GetOverride(ctx, o.RuleID, o.ID)
 	if err != nil {
@@ -132,11 +147,12 @@ func (f *Overrides) UpdateOverride(ctx context.Context, _ rules.Actor, o rules.O
 			f.List[i] = o
 		}
 	}
+	f.note(actor, "override_update", &was, &o)
 	return o, nil
 }
 
 // DeleteOverride implements kit.Overrides.
-func (f *Overrides) DeleteOverride(ctx context.Context, _ rules.Actor, ruleID, id, ifVersion int64) error {
+func (f *Overrides) DeleteOverride(ctx context.Context, actor rules.Actor, ruleID, id, ifVersion int64) error {
 	was, err := f.GetOverride(ctx, ruleID, id)
 	if err != nil {
 		return err
@@ -145,6 +161,7 @@ func (f *Overrides) DeleteOverride(ctx context.Context, _ rules.Actor, ruleID, i
 		return rules.ErrStale
 	}
 	f.List = slices.DeleteFunc(f.List, func(o rules.Override) bool { return o.ID == id })
+	f.note(actor, "override_delete", &was, nil)
 	return nil
 }
 

@@ -110,12 +110,15 @@ func (b *Browser) start(path string, form url.Values) string {
 	return path
 }
 
-// fillJob replaces $REPLAY, $RUNNING or $SUGGEST by the path of a new job in the session that was begun last.
+// fillJob replaces $REPLAY, $RUNNING or $SUGGEST by the path of a new job in the session that was begun last, and $UNDO
+// by the page after a change in that session.
 func (w *World) fillJob(path string) string {
 	switch path {
 	case "$REPLAY":
 		path = w.last.Try("60")
 		w.Replays.Wait()
+	case "$UNDO":
+		path = w.last.start("/console/rules/1/overrides", url.Values{"key": {"user:77"}, "kind": {"blocked"}})
 	case "$RUNNING":
 		path = w.last.Try("60")
 	case "$SUGGEST":

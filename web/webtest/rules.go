@@ -3,10 +3,12 @@ package webtest
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strconv"
 	"time"
 
+	"sluice/internal/audit"
 	"sluice/internal/history"
 	"sluice/limiter"
 	"sluice/rules"
@@ -75,6 +77,11 @@ func (f *Rules) CreateRule(_ context.Context, actor rules.Actor, r rules.Rule) (
 
 // UpdateRule implements kit.RuleStore.
 func (f *Rules) UpdateRule(_ context.Context, actor rules.Actor, r rules.Rule, ifVersion int64) (rules.Rule, error) {
+	return f.update(actor, "update", r, ifVersion)
+}
+
+// update stores a new version of a rule.
+func (f *Rules) update(actor rules.Actor, action string, r rules.Rule, ifVersion int64) (rules.Rule, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	r, err := f.checked(actor, r)
@@ -99,7 +106,7 @@ func (f *Rules) UpdateRule(_ context.Context, actor rules.Actor, r rules.Rule, i
 	}
 	f.List = slices.Clone(f.List)
 	f.List[i] = r
-	f.note("update", actor, &r)
+	f.note(action, actor, &r)
 	return r.Clone(), nil
 }
 
@@ -132,6 +139,103 @@ func (f *Rules) note(action string, actor rules.Actor, r *rules.Rule) {
 		rev.Changes = rules.Diff(&past[0].Rule, r)
 	}
 	f.Revisions[r.ID] = append([]rules.Revision{rev}, f.Revisions[r.ID]...)
+	if b := f.bulk; b != nil {
+		b.left = append(b.left, rules.SeenVersion{ID: r.ID, Version: r.Version})
+		b.entry.Rules++
+		b.entry.Listed = append(b.entry.Listed, audit.BulkRule{ID: r.ID, Name: r.Name, Version: r.Version})
+		b.entry.Changes = rev.Changes
+		return
+	}
+	f.log.add(actor, action, "rule", r.ID, r.Name, map[string]any{"version": r.Version, "changes": rev.Changes,
+		"undoes": actor.Undoes})
+}
+
+// bulkEdit is a bulk edit: what its audit entry says, and the versions that it left.
+type bulkEdit struct {
+	entry struct {
+		audit.Bulk
+		Changes []field.Change `json:"changes"`
+		Undoes  int64          `json:"undoes,omitempty"`
+	}
+	left []rules.SeenVersion
+}
+
+// edit runs a bulk edit, which calls update.
+func (f *Rules) edit(actor rules.Actor, action string, run func() rules.BulkResult) rules.BulkResult {
+	f.mu.Lock()
+	f.bulk = &bulkEdit{}
+	f.mu.Unlock()
+	out := run()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	done := f.bulk
+	f.bulk = nil
+	if out.Changed == 0 {
+		return out
+	}
+	f.bulks = append(f.bulks, done)
+	out.Bulk = int64(len(f.bulks))
+	done.entry.Undoes = actor.Undoes
+	f.log.add(actor, action, audit.SubjectBulk, out.Bulk, fmt.Sprintf("%d rules", done.entry.Rules), done.entry)
+	return out
+}
+
+// UndoBulk implements kit.RuleStore.
+func (f *Rules) UndoBulk(ctx context.Context, actor rules.Actor, bulk int64) (rules.BulkResult, error) {
+	plan, err := f.PlanUndo(ctx, bulk, rules.MaxBulk)
+	if err != nil {
+		return rules.BulkResult{}, err
+	}
+	return f.edit(actor, "rollback", func() rules.BulkResult {
+		out := rules.BulkResult{Same: plan.Same, Skipped: plan.Skipped}
+		for _, u := range plan.Sample {
+			past, _ := f.RuleHistory(ctx, u.Rule.ID, 1, u.Rule.Version)
+			if _, err := f.update(actor, "rollback", past[0].Rule, u.Rule.Version); err != nil {
+				out.Skip(u.Rule.ID, u.Rule.Name, err)
+				continue
+			}
+			out.Changed++
+		}
+		return out
+	}), nil
+}
+
+// PlanUndo implements kit.RuleStore.
+func (f *Rules) PlanUndo(ctx context.Context, bulk int64, most int) (rules.UndoPlan, error) {
+	var out rules.UndoPlan
+	f.mu.Lock()
+	var seen []rules.SeenVersion
+	err := f.Err
+	if bulk < 1 || bulk > int64(len(f.bulks)) {
+		err = cmp.Or(err, rules.ErrNotFound)
+	} else {
+		seen = f.bulks[bulk-1].left
+	}
+	f.mu.Unlock()
+	if err != nil {
+		return out, err
+	}
+	for _, left := range seen {
+		past, err := f.RuleHistory(ctx, left.ID, 1, left.Version)
+		if err != nil {
+			return out, err
+		}
+		r, err := f.GetRule(ctx, left.ID)
+		changes := rules.Diff(&r, &past[0].Rule)
+		switch {
+		case err != nil:
+			out.Skip(left.ID, past[0].Rule.Name, err)
+		case len(changes) == 0:
+			out.Same++
+		case r.Version != left.Version:
+			out.Skip(left.ID, r.Name, rules.ErrStale)
+		default:
+			if out.Changed++; len(out.Sample) < most {
+				out.Sample = append(out.Sample, rules.UndoneRule{Rule: r, Changes: changes})
+			}
+		}
+	}
+	return out, nil
 }
 
 // RuleHistory implements kit.RuleStore.
@@ -244,27 +348,31 @@ func (f *Rules) DeleteRules(ctx context.Context, actor rules.Actor,
 // EditRules implements kit.RuleStore.
 func (f *Rules) EditRules(ctx context.Context, actor rules.Actor, seen []rules.SeenVersion,
 	edit func(*rules.Rule)) (rules.BulkResult, error) {
-	var out rules.BulkResult
 	if f.Err != nil {
-		return out, f.Err
+		return rules.BulkResult{}, f.Err
 	}
+	return f.edit(actor, "update", func() rules.BulkResult { return f.editEach(ctx, actor, seen, edit) }), nil
+}
+
+func (f *Rules) editEach(ctx context.Context, actor rules.Actor, seen []rules.SeenVersion,
+	edit func(*rules.Rule)) (out rules.BulkResult) {
 	for _, s := range seen {
 		r, err := f.GetRule(ctx, s.ID)
 		if err != nil {
-			out.Skipped = append(out.Skipped, rules.SkippedRule{ID: s.ID, Err: err})
+			out.Skip(s.ID, "", err)
 			continue
 		}
 		edited := r.Clone()
 		edit(&edited)
-		if r.Version == s.Version && len(rules.Diff(&r, &edited)) == 0 {
+		if (s.Version == 0 || r.Version == s.Version) && len(rules.Diff(&r, &edited)) == 0 {
 			out.Same++
 			continue
 		}
 		if _, err := f.UpdateRule(ctx, actor, edited, s.Version); err != nil {
-			out.Skipped = append(out.Skipped, rules.SkippedRule{ID: s.ID, Name: r.Name, Err: err})
+			out.Skip(s.ID, r.Name, err)
 			continue
 		}
 		out.Changed++
 	}
-	return out, nil
+	return out
 }

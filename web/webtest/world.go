@@ -161,6 +161,7 @@ func New(kind Kind) (*World, error) {
 	}
 	w.Silences, w.Views = &Silences{}, &Views{}
 	w.Alerts.Silences = w.Silences
+	w.Log.clock, w.Rules.log, w.Overrides.log = w.Clock, w.Log, w.Log
 	if err := w.compile(); err != nil {
 		return nil, err
 	}
@@ -323,6 +324,10 @@ type Rules struct {
 	// Revisions are the versions since the world began, newest first, by id.
 	Revisions map[int64][]rules.Revision
 	Err       error
+	// log receives an entry for each change. bulk is the bulk edit that is running, bulks are all earlier ones.
+	log   *Log
+	bulk  *bulkEdit
+	bulks []*bulkEdit
 }
 
 // BrowseRules implements kit.RuleStore; of the orders it knows name, updated_at, id and owner.
