@@ -76,16 +76,19 @@ func TestJourney_ATokenIsMadeShownOnceAndRevoked(t *testing.T) {
 		t.Fatalf("the secret is %q", secret)
 	}
 	steps(t, ada, chromedp.Click(`//a[text()="Back to tokens"]`),
-		chromedp.WaitVisible(`button[aria-label="Revoke edge-2"]`))
+		chromedp.WaitVisible(`button[aria-label="Revoke the token edge-2"]`))
 	if value[bool](t, ada, `document.documentElement.outerHTML.includes("`+secret+`")`) {
 		t.Error("the secret is shown again")
 	}
 	w.Clock.Add(11 * time.Minute)
-	steps(t, ada, chromedp.Click(`button[aria-label="Revoke edge-2"]`), chromedp.WaitVisible("#f-confirm_password"))
+	steps(t, ada, chromedp.Click(`button[aria-label="Revoke the token edge-2"]`),
+		chromedp.WaitVisible(".dialog:popover-open form button.danger"),
+		chromedp.Click(".dialog:popover-open form button.danger"),
+		chromedp.WaitVisible("#f-confirm_password"))
 	ada.Forgive() // the browser notes the 422
 	steps(t, ada,
 		chromedp.SendKeys("#f-confirm_password", webtest.Password+kb.Enter), chromedp.WaitVisible("[data-flash]"),
-		chromedp.WaitNotPresent(`button[aria-label="Revoke edge-2"]`),
+		chromedp.WaitNotPresent(`button[aria-label="Revoke the token edge-2"]`),
 	)
 	if !value[bool](t, ada, `document.querySelector("details").textContent.includes("edge-2")`) {
 		t.Error("the token is not among those revoked")
