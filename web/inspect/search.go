@@ -88,7 +88,7 @@ func (p *Pages) search(v *kit.Visit, text string) Search {
 	}
 	typed, missing := p.typed(v, text)
 	m.Missing = missing
-	add("Do", typed)
+	add("Best match", typed)
 	key := p.namedKey(v, text)
 	add("Keys", key)
 	add("Requests", requestHits(text))

@@ -133,6 +133,8 @@ func Gallery() []Shown {
 			Form: url.Values{"q": {"user"}}},
 		{Name: "search-key", About: "Search, a key", Role: access.RoleEditor, Path: "/console/search",
 			Form: url.Values{"q": {"user:42"}}},
+		{Name: "search-typed", About: "Search, a typed action", Role: access.RoleEditor, Path: "/console/search",
+			Form: url.Values{"q": {"block user:43"}}},
 		{Name: "search-none", About: "Search, nothing found", Role: access.RoleViewer, Path: "/console/search",
 			Form: url.Values{"q": {"zzz"}}},
 		{Name: "deferred", About: "Deferred requests", Role: access.RoleEditor, Path: "/console/deferred",
