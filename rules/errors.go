@@ -47,8 +47,8 @@ func (e *ReplicaError) Error() string {
 // Unwrap returns ErrUnavailable.
 func (e *ReplicaError) Unwrap() error { return ErrUnavailable }
 
-// TakenError says that another object already uses a value, other than the name, that must be unique: the domain of a
-// profile, or the descriptor of an active rule.
+// TakenError says that another object already uses a value, other than its own name, that must be unique: the domain of
+// a profile, the descriptor of an active rule, or the name of a token that is made together with a profile.
 type TakenError struct{ field.Problem }
 
 func (e *TakenError) Error() string { return e.Field + " " + e.Message }

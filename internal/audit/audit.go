@@ -72,6 +72,7 @@ type Query struct {
 func Actions() []string {
 	return []string{
 		"create", "update", "delete", "rollback", "promote", "rotate", "import", "revoke", "reset", "drop",
+		"connect", "disconnect",
 		"disable", "enable",
 		"sign_out", "override_create", "override_update", "override_delete", "override_import",
 	}

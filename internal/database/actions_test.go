@@ -11,6 +11,7 @@ import (
 func TestActions_AreAllKnownToReadersOfTheAuditLog(t *testing.T) {
 	for _, action := range []string{
 		actionCreate, actionUpdate, actionDelete, actionRollback, actionPromote, actionImport, actionRevoke,
+		actionConnect, actionDisconnect,
 		actionDisable, actionEnable, actionSignOut, actionReset,
 		actionOverrideCreate, actionOverrideUpdate, actionOverrideDelete, actionOverrideImport,
 	} {

@@ -42,6 +42,9 @@ const (
 	actionRevoke   = "revoke"
 	actionPromote  = "promote"
 	actionRotate   = "rotate"
+	// The two of a profile together with its token.
+	actionConnect    = "connect"
+	actionDisconnect = "disconnect"
 )
 
 // channel is the Postgres channel for notifying the other nodes of a change.

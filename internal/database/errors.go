@@ -17,6 +17,7 @@ import (
 	"sluice/internal/access"
 	"sluice/rules"
 	"sluice/rules/field"
+	"sluice/rules/profile"
 )
 
 // ErrNoActor reports a change without an actor: a mistake of the calling code, never of a user.
@@ -64,7 +65,7 @@ func isDomain(err error) bool {
 		errors.Is(err, rules.ErrUnavailable) || errors.Is(err, ErrNoActor) ||
 		errors.Is(err, access.ErrNotFirst) || errors.Is(err, access.ErrLastAdmin) || errors.Is(err, access.ErrExternal) ||
 		errors.Is(err, access.ErrNoRole) || errors.Is(err, access.ErrDisabled) || errors.As(err, &invalid) ||
-		errors.As(err, &taken) || errors.As(err, &named)
+		errors.As(err, &taken) || errors.As(err, &named) || errors.Is(err, profile.ErrAsked)
 }
 
 // isConnection reports failures to reach the server, or to get its answer in time.

@@ -152,20 +152,25 @@ func (o *objects[R, T]) locked(c *change, name string, ifVersion int64) (row R, 
 }
 
 func (o *objects[R, T]) insert(c *change, action string, t *T) (is T, err error) {
-	if err := o.creating(c); err != nil {
-		return is, err
-	}
-	var row R
-	if err := o.put(&row, t); err != nil {
-		return is, err
-	}
-	head := o.head(&row)
-	head.Version, head.CreatedAt, head.UpdatedAt = 1, c.at, c.at
-	if err := c.tx.Create(&row).Error; err != nil {
+	row, err := o.add(c, t)
+	if err != nil {
 		return is, err
 	}
 	is = o.object(&row)
-	return is, o.record(c, action, head, nil, &is)
+	return is, o.record(c, action, o.head(&row), nil, &is)
+}
+
+// add stores a new object without an audit entry.
+func (o *objects[R, T]) add(c *change, t *T) (row R, err error) {
+	if err := o.creating(c); err != nil {
+		return row, err
+	}
+	if err := o.put(&row, t); err != nil {
+		return row, err
+	}
+	head := o.head(&row)
+	head.Version, head.CreatedAt, head.UpdatedAt = 1, c.at, c.at
+	return row, c.tx.Create(&row).Error
 }
 
 func (o *objects[R, T]) replace(c *change, action string, t *T, ifVersion int64) (is T, err error) {
@@ -193,20 +198,25 @@ func (o *objects[R, T]) replace(c *change, action string, t *T, ifVersion int64)
 }
 
 func (o *objects[R, T]) remove(c *change, name string, ifVersion int64) error {
-	row, err := o.locked(c, name, ifVersion)
+	row, err := o.drop(c, name, ifVersion)
 	if err != nil {
 		return err
 	}
+	was := o.object(&row)
+	return o.record(c, actionDelete, o.head(&row), &was, nil)
+}
+
+// drop deletes an object without an audit entry. The row has the version after the deletion.
+func (o *objects[R, T]) drop(c *change, name string, ifVersion int64) (row R, err error) {
+	if row, err = o.locked(c, name, ifVersion); err != nil {
+		return row, err
+	}
 	head := o.head(&row)
 	if err := o.deleting(c, head); err != nil {
-		return err
+		return row, err
 	}
-	if err := c.tx.Where("id = ?", head.ID).Delete(new(R)).Error; err != nil {
-		return err
-	}
-	was := o.object(&row)
 	head.Version++
-	return o.record(c, actionDelete, head, &was, nil)
+	return row, c.tx.Where("id = ?", head.ID).Delete(new(R)).Error
 }
 
 // record records an audit entry. was is nil for a creation, is is nil for a deletion.

@@ -45,7 +45,9 @@ var profiles = objects[profileRow, profile.Profile]{
 		}
 		return nil
 	},
-	deleting: func(*change, *Head) error { return nil },
+	deleting: func(c *change, head *Head) error {
+		return c.tx.Where("profile_id = ?", head.ID).Delete(&gatewayRow{}).Error
+	},
 }
 
 // Profiles stores profiles.

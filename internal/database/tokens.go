@@ -43,13 +43,9 @@ func (d *DB) CreateToken(ctx context.Context, actor rules.Actor, t access.Token)
 	if err := validateToken(&t); err != nil {
 		return access.Token{}, err
 	}
-	row := tokenRow{
-		Name: t.Name, Hash: t.Hash[:], Scopes: access.FormatScopes(t.Scopes),
-		CreatedBy: actor.Name, ExpiresAt: optionalRowTime(t.ExpiresAt),
-	}
-	err := d.change(ctx, actor, areaTokens, d.callTimeout, func(c *change) error {
-		row.CreatedAt = c.at
-		if err := c.tx.Create(&row).Error; err != nil {
+	var row tokenRow
+	err := d.change(ctx, actor, areaTokens, d.callTimeout, func(c *change) (err error) {
+		if row, err = c.addToken(&t); err != nil {
 			return err
 		}
 		return c.record(actionCreate, subjectToken, row.ID, row.Name, tokenDetails{t.Scopes, row.ExpiresAt.optional()})
@@ -58,6 +54,15 @@ func (d *DB) CreateToken(ctx context.Context, actor rules.Actor, t access.Token)
 		return access.Token{}, err
 	}
 	return row.token(), nil
+}
+
+// addToken stores a token without an audit entry.
+func (c *change) addToken(t *access.Token) (tokenRow, error) {
+	row := tokenRow{
+		Name: t.Name, Hash: t.Hash[:], Scopes: access.FormatScopes(t.Scopes), CreatedBy: c.actor.Name, CreatedAt: c.at,
+		ExpiresAt: optionalRowTime(t.ExpiresAt),
+	}
+	return row, c.tx.Create(&row).Error
 }
 
 func validateToken(t *access.Token) error {

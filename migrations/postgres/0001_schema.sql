@@ -146,6 +146,16 @@ CREATE TABLE profiles (
     updated_at  TIMESTAMPTZ NOT NULL
 );
 
+-- The gateways that were connected in the console. A row goes with its profile. inputs are what the page was filled in
+-- with, as one JSON object of texts; token_id is null for a gateway that sends no token; asked_at is when the first
+-- question with the profile came.
+CREATE TABLE gateways (
+    profile_id BIGINT      PRIMARY KEY,
+    token_id   BIGINT,
+    inputs     JSONB       NOT NULL CONSTRAINT gateways_inputs_object CHECK (jsonb_typeof(inputs) = 'object'),
+    asked_at   TIMESTAMPTZ
+);
+
 -- One row an override: an exception from one rule for one key. match_key is the key as it is compared, key the same for
 -- people. seq is the change that wrote the row, so that nodes load only what changed.
 CREATE TABLE rule_overrides (

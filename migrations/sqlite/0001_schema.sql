@@ -131,6 +131,13 @@ CREATE TABLE profiles (
     updated_at  TEXT    NOT NULL CHECK (updated_at LIKE '____-__-__T__:__:__.___Z')
 ) STRICT;
 
+CREATE TABLE gateways (
+    profile_id INTEGER PRIMARY KEY,
+    token_id   INTEGER,
+    inputs     TEXT    NOT NULL CONSTRAINT gateways_inputs_object CHECK (json_valid(inputs) AND json_type(inputs) = 'object'),
+    asked_at   TEXT    CHECK (asked_at LIKE '____-__-__T__:__:__.___Z')
+) STRICT;
+
 CREATE TABLE rule_overrides (
     id          INTEGER PRIMARY KEY AUTOINCREMENT,
     rule_id     INTEGER NOT NULL,
