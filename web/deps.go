@@ -52,7 +52,7 @@ type Deps struct {
 func (d *Deps) check() error {
 	return errors.Join(kit.RequireFields(*d, "Welcome", "Regions"),
 		kit.RequireFields(d.Pools), kit.RequireFields(d.Inspect, "Spent", "Home"),
-		kit.RequireFields(d.People), kit.RequireFields(d.Alerts))
+		kit.RequireFields(d.People), kit.RequireFields(d.Profiles), kit.RequireFields(d.Alerts))
 }
 
 type (
@@ -62,8 +62,8 @@ type (
 	Inspect = inspect.Deps
 	// People are the dependencies of the area of accounts and tokens.
 	People = people.Deps
-	// Profiles is the store of profiles.
-	Profiles = profiles.Store
+	// Profiles are the dependencies of the area of profiles and gateways.
+	Profiles = profiles.Deps
 	// Transfer is the store of import and export.
 	Transfer = transfer.Store
 	// Alerts are the dependencies of the area of alerts and webhooks.

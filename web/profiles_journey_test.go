@@ -21,7 +21,7 @@ func TestJourney_AProfileIsCreatedEditedAndNeverOverwrittenSilently(t *testing.T
 	steps(t, ada,
 		chromedp.Navigate(url+"/console"), chromedp.Click(`.side a[href="/console/profiles"]`),
 		chromedp.WaitVisible(".empty"), chromedp.Click(`main a[href="/console/profiles/new"]`),
-		chromedp.WaitVisible("#f-name"),
+		chromedp.WaitVisible("#f-name"), chromedp.Click(".more > summary"), chromedp.WaitVisible(user),
 		chromedp.SendKeys("#f-name", "shop"), chromedp.SendKeys(user, "header X-User\ncookie uid\nvalue anonymous"),
 		chromedp.SendKeys(`[name="facts.attributes"]`, "tenant header X-Tenant"),
 		chromedp.SendKeys("#f-routes", "/users/{id}\n/files/*"), chromedp.SendKeys("#f-missing", "attr:tenant deny"),

@@ -70,7 +70,7 @@ func New(d Deps) (*Server, error) {
 		pools:    &pools.Pages{Kit: k, Deps: d.Pools},
 		inspect:  &inspect.Pages{Kit: k, Deps: d.Inspect},
 		people:   &people.Pages{Kit: k, Deps: d.People},
-		profiles: &profiles.Pages{Kit: k, Store: d.Profiles},
+		profiles: &profiles.Pages{Kit: k, Deps: d.Profiles},
 		transfer: &transfer.Pages{Kit: k, Store: d.Transfer},
 		traffic:  &traffic.Pages{Kit: k},
 		alerts:   &alerts.Pages{Kit: k, Deps: d.Alerts},
@@ -96,8 +96,8 @@ func (s *Server) routes() []Route {
 func (s *Server) closeTour(v *kit.Visit) error { return s.kit.CloseTour(v) }
 
 // events is the stream of live data of a page: what the other parameters select if the parameter of is denials,
-// requests, traffic, incidents, alerts, nodes or regions; else the page of a rule if the parameter rule is set; else the
-// overview.
+// requests, traffic, incidents, alerts, nodes, regions or gateway; else the page of a rule if the parameter rule is set;
+// else the overview.
 func (s *Server) events(v *kit.Visit) error {
 	return v.Events(func(v *kit.Visit) kit.Feed {
 		switch v.QueryParam("of") {
@@ -113,6 +113,8 @@ func (s *Server) events(v *kit.Visit) error {
 			return s.overview.NodeFeed(v)
 		case "regions":
 			return s.overview.RegionFeed(v)
+		case "gateway":
+			return s.profiles.Feed(v)
 		}
 		if id, err := strconv.ParseInt(v.QueryParam("rule"), 10, 64); err == nil {
 			return s.rulepage.Feed(v, id)

@@ -41,6 +41,9 @@ type Deps struct {
 	ResetDelta bool
 	// Asked is called for every question with its face and its result, a word of Results. It may be nil.
 	Asked func(face, result string)
+	// Used is called with the name of a profile for the first question that was read by it, and again after an edit of the
+	// profile. It must not block; it may be nil.
+	Used func(profile string)
 	// Panicked is called after a panic; it may be nil.
 	Panicked func()
 	// Logger receives errors for operators; nil discards them.
@@ -127,6 +130,9 @@ func New(d Deps) (*Handler, error) {
 	}
 	if d.Asked == nil {
 		d.Asked = func(string, string) {}
+	}
+	if d.Used == nil {
+		d.Used = func(string) {}
 	}
 	if d.Panicked == nil {
 		d.Panicked = func() {}
@@ -262,6 +268,9 @@ func (h *Handler) decide(ctx context.Context, x *buffers, p *usable, r *http.Req
 	if err := p.reader.Read(&x.request, &x.facts); err != nil {
 		out.refuse(resultBadHeader, reply.Malformed.Problem("The header "+err.Error()+"."))
 		return
+	}
+	if !p.used.Load() && p.used.CompareAndSwap(false, true) {
+		h.deps.Used(p.stored.Name)
 	}
 	switch {
 	case x.facts.Skip:
@@ -401,6 +410,8 @@ type usable struct {
 	// addressHeader is the canonical name of the header with the client's address.
 	addressHeader string
 	shows         headerSet
+	// used is set once the profile has read a question.
+	used atomic.Bool
 }
 
 // noProfile stands for a name that no profile has. A token of the scope check is answered that there is none.

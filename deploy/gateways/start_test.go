@@ -15,8 +15,7 @@ func freeAddr(t *testing.T) string {
 	return testenv.FreeAddr(t)
 }
 
-// startNginx runs nginx in one process. Debian's nginx writes to files that only root may
-// write, unless it is told otherwise.
+// startNginx runs nginx in one process.
 func startNginx(file string) func(*testing.T, *setup) *gateway {
 	return func(t *testing.T, s *setup) *gateway {
 		t.Helper()
@@ -27,16 +26,11 @@ func startNginx(file string) func(*testing.T, *setup) *gateway {
 		if err != nil {
 			t.Fatal(err)
 		}
-		own := "http {\n\taccess_log off;\n"
-		for _, kind := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
-			own += "\t" + kind + "_temp_path " + filepath.Join(s.dir, kind) + ";\n"
-		}
 		nodes := ""
 		for _, n := range s.nodes {
 			nodes += "server " + n + " max_fails=3 fail_timeout=1s; "
 		}
-		text := strings.Replace(string(conf), "http {\n", own, 1)
-		text = strings.Replace(text, "server "+s.nodes[0]+" max_fails=3 fail_timeout=1s;", nodes, 1)
+		text := strings.Replace(string(conf), "server "+s.nodes[0]+" max_fails=3 fail_timeout=1s;", nodes, 1)
 		token := `proxy_set_header Sluice-Token "` + s.product.token + `";`
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)

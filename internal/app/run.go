@@ -274,8 +274,9 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 		Trials: past, Watching: buckets.hot != nil,
 		Headers: headersOf(cfg.ResetHeader == "delta"),
 		Replays: openReplays(&cfg, &host, files[&cfg.KafkaPassword], stops),
-		Pools:   poolDeps(checker, db), Profiles: db.Profiles(), Inspect: inspectDeps(&cfg, checker, deciding.Regions, db),
-		People: web.People{People: db, Tokens: db, Audit: db, TokensChanged: reload.changedTokens}, Transfer: db,
+		Pools:   poolDeps(checker, db), Inspect: inspectDeps(&cfg, checker, deciding.Regions, db),
+		Profiles: web.Profiles{Store: db.Profiles(), Gateways: db, Tokens: db, TokensChanged: reload.changedTokens},
+		People:   web.People{People: db, Tokens: db, Audit: db, TokensChanged: reload.changedTokens}, Transfer: db,
 	}
 	deps.Stats, deps.Statements, deps.DecisionLogs = past, db, accounts
 	var messages api.Regions // nil without regions
@@ -320,7 +321,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 		Checked: metrics.CountHTTPCheck, LargeRefused: metrics.CountLargeRefused, WriteTimeout: writeTimeout,
 		Now: host.Now, Stats: past, Figures: db, Usage: db, UsageRestorer: statements, DecisionLogs: accounts,
 		Incidents: deps.Incidents, Webhooks: hooks, Alerts: board, Silences: db, Regions: messages,
-	}, pages, metrics.CountQuestion, spans)
+	}, pages, metrics.CountQuestion, noteFirstQuestions(&host, db, stops), spans)
 	if err != nil {
 		return err
 	}

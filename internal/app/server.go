@@ -152,8 +152,8 @@ GET  /livez, /readyz           health checks
 
 // newHandler returns the handler of every request: the faces for gateways, and behind them a router
 // for the API and the console. It also returns the API, which answers plain checks without the handler.
-func newHandler(d api.Deps, c *console, asked func(face, result string), spans *traces.Traces) (http.Handler,
-	*api.Server, error) {
+func newHandler(d api.Deps, c *console, asked func(face, result string), used func(profile string),
+	spans *traces.Traces) (http.Handler, *api.Server, error) {
 	server, err := api.New(d)
 	if err != nil {
 		return nil, nil, err
@@ -164,7 +164,7 @@ func newHandler(d api.Deps, c *console, asked func(face, result string), spans *
 	traceRoutes(e, spans)
 	h, err := gateway.New(gateway.Deps{
 		Checker: d.Checker, Access: d.Access, Certificates: d.Certificates, Refused: d.Refused, Now: d.Now,
-		ResetDelta: d.ResetDelta, Asked: asked, Panicked: d.Panicked, Logger: d.Logger, Next: e,
+		ResetDelta: d.ResetDelta, Asked: asked, Used: used, Panicked: d.Panicked, Logger: d.Logger, Next: e,
 	})
 	return spans.Handler(h, gateway.Route), server, err
 }

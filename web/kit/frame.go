@@ -184,6 +184,7 @@ const (
 	PathOverrides = "/console/overrides"
 	PathPools     = "/console/pools"
 	PathProfiles  = "/console/profiles"
+	PathConnect   = "/console/connect"
 	PathPeople    = "/console/people"
 	PathAudit     = "/console/audit"
 	PathImport    = "/console/import"

@@ -25,9 +25,11 @@ type Objects[T any] struct {
 	List, Nav string
 	Page      func(view.Frame, ObjectForm) templ.Component
 	// New is the start of a new object. Values fills in the form, Read reads it and validates the object.
-	New    func() T
-	Values func(*T) url.Values
-	Read   func(url.Values) (T, []field.Problem)
+	New func() T
+	// Prefill changes what the form begins with, as the query of the page says; nil for nothing.
+	Prefill func(*Visit, *T)
+	Values  func(*T) url.Values
+	Read    func(url.Values) (T, []field.Problem)
 	// Differ lists what people see of the differences between two objects.
 	Differ func(theirs, ours *T) []field.Change
 	// Saved is the path after an object was saved.
@@ -83,6 +85,7 @@ func ObjectRoutes[T any](list string, role access.Role, objects func() *Objects[
 // create is the form for a new object.
 func (o *Objects[T]) create(v *Visit) error {
 	t := o.New()
+	o.prefill(v, &t)
 	return o.show(v, http.StatusOK, ObjectForm{Form: view.NewForm(o.Values(&t), nil)})
 }
 
@@ -92,7 +95,14 @@ func (o *Objects[T]) edit(v *Visit) error {
 	if err != nil {
 		return err
 	}
+	o.prefill(v, &t)
 	return o.show(v, http.StatusOK, ObjectForm{Name: o.Kind.Name(&t), Form: view.NewForm(o.Values(&t), nil)})
+}
+
+func (o *Objects[T]) prefill(v *Visit, t *T) {
+	if o.Prefill != nil {
+		o.Prefill(v, t)
+	}
 }
 
 func (o *Objects[T]) show(v *Visit, status int, m ObjectForm) error {

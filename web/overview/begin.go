@@ -3,7 +3,6 @@ package overview
 import (
 	"slices"
 
-	"sluice/deploy"
 	"sluice/internal/access"
 	"sluice/internal/history"
 	"sluice/rules"
@@ -61,9 +60,9 @@ func (p *Pages) begin(v *kit.Visit, m *Overview) Begin {
 	b := Begin{Steps: []Step{
 		{Title: "Write the first rule", About: "Until then all requests pass.", Done: listing.Total > 0,
 			Role: access.RoleEditor, Path: "/console/rules/new", Link: "New rule"},
-		{Title: "Make a token for the gateway", Done: token, Unknown: tokenErr != nil,
-			About: "With the scope check. It proves that a question comes from the gateway.",
-			Role:  access.RoleAdmin, Path: "/console/tokens/new", Link: "New token"},
+		{Title: "Connect a gateway", Done: token || p.hasProfile(), Unknown: tokenErr != nil,
+			About: "nginx, Caddy, HAProxy, Traefik, Envoy, APISIX, Kong, or a program of yours.",
+			Role:  access.RoleAdmin, Path: kit.PathConnect, Link: "Connect a gateway"},
 		{Title: "Send the first request", About: "Waiting for a gateway to ask.", Done: p.wasAsked(v, m),
 			Role: access.RoleViewer},
 		{Title: "Invite a colleague", About: "So that somebody else can sign in when you cannot.", Done: colleague,
@@ -83,6 +82,12 @@ func (p *Pages) hasToken(v *kit.Visit) (bool, error) {
 	return slices.ContainsFunc(all, func(t access.Token) bool {
 		return t.InForce(p.Now()) == nil && t.Permits(access.ScopeCheck)
 	}), err
+}
+
+// hasProfile reports whether a gateway has a profile. Some prove themselves without a token.
+func (p *Pages) hasProfile() bool {
+	set := p.Sets.Load()
+	return set != nil && len(set.Profiles()) > 0
 }
 
 // hasColleague reports whether there is more than one account.
@@ -106,21 +111,3 @@ func (p *Pages) wasAsked(v *kit.Visit, m *Overview) bool {
 	asked, _ := p.Denials.Requests(v.Ctx, history.Filter{}, 1) // unknown is not done
 	return len(asked) > 0
 }
-
-// gateways are the gateways for which the checklist offers a configuration, with its file in deploy/gateways.
-var gateways = [][2]string{
-	{"nginx", "nginx/nginx.conf"}, {"Envoy", "envoy/envoy.yaml"}, {"Traefik", "traefik/dynamic.yaml"},
-	{"HAProxy", "haproxy/haproxy.cfg"}, {"Caddy", "caddy/Caddyfile"}, {"Kong", "kong/kong.yaml"},
-	{"APISIX", "apisix/apisix.yaml"},
-}
-
-// configuration is the example of a gateway.
-func configuration(file string) string {
-	text, err := deploy.Gateways.ReadFile("gateways/" + file)
-	if err != nil {
-		return err.Error()
-	}
-	return string(text)
-}
-
-func snippetID(i int) string { return "gateway-" + gateways[i][0] }

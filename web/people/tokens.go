@@ -163,6 +163,17 @@ func tokenURL(t *access.Token, act string) templ.SafeURL {
 	return templ.SafeURL(pathTokens + "/" + view.Digits(t.ID) + act)
 }
 
+// tokenSample is a command that a token may send, "" if none is short.
+func tokenSample(t *access.Token, base string) string {
+	switch {
+	case t.Permits(access.ScopeCheck):
+		return view.CheckSample(base)
+	case t.Permits(access.ScopeRulesRead):
+		return view.RulesSample(base)
+	}
+	return ""
+}
+
 // scopeField is the name of the checkbox for a scope.
 func scopeField(s access.Scope) string { return "scope_" + strings.ReplaceAll(string(s), ":", "_") }
 

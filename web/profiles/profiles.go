@@ -28,15 +28,19 @@ func (p *Pages) show(v *kit.Visit) error {
 	if err != nil {
 		return err
 	}
+	c, err := p.connection(v, profile.Name)
+	if err != nil {
+		return err
+	}
 	f := v.Frame("Profile "+profile.Name, kit.PathProfiles)
-	return v.Page(http.StatusOK, profilePage(f, &profile, values(&profile)))
+	return v.Page(http.StatusOK, profilePage(f, &profile, values(&profile), c))
 }
 
 // objects are the form of a profile, saving and deleting.
 func (p *Pages) objects() *kit.Objects[profile.Profile] {
 	return &kit.Objects[profile.Profile]{
 		Kit: p.Kit, Kind: rules.ProfileKind, Store: p.Store, List: kit.PathProfiles, Page: formPage, Values: values,
-		New: profile.New, Read: read, Saved: profilePath, Differ: func(theirs, ours *profile.Profile) []field.Change {
+		New: profile.New, Prefill: prefill, Read: read, Saved: profilePath, Differ: func(theirs, ours *profile.Profile) []field.Change {
 			return differences(values(theirs), values(ours))
 		},
 	}

@@ -81,6 +81,8 @@ type World struct {
 	Pools     *Objects[rules.Pool]
 	// Profiles are the profiles of gateways.
 	Profiles *Objects[profile.Profile]
+	// Gateways are the gateways that were connected in the console.
+	Gateways *Gateways
 	// Alerts contains the alerts, Webhooks the receivers of their messages.
 	Alerts   *Alerts
 	Webhooks *Webhooks
@@ -162,6 +164,7 @@ func New(kind Kind) (*World, error) {
 	w.Silences, w.Views = &Silences{}, &Views{}
 	w.Alerts.Silences = w.Silences
 	w.Log.clock, w.Rules.log, w.Overrides.log = w.Clock, w.Log, w.Log
+	w.Gateways = &Gateways{world: w, made: map[string]profile.Connection{}}
 	if err := w.compile(); err != nil {
 		return nil, err
 	}
@@ -225,7 +228,8 @@ func (w *World) Deps(welcome *web.Welcome) web.Deps {
 			Deferrals:       w.Deferrals,
 			RulesBackTo:     w.Rules.RulesBackTo,
 			TenantAttribute: "tenant"},
-		Profiles: w.Profiles.Store(), Alerts: web.Alerts{Board: w.Alerts, Events: w.Alerts, Webhooks: w.Webhooks,
+		Profiles: web.Profiles{Store: w.Profiles.Store(), Gateways: w.Gateways, Tokens: w.Tokens, TokensChanged: w.changed},
+		Alerts: web.Alerts{Board: w.Alerts, Events: w.Alerts, Webhooks: w.Webhooks,
 			Silences: w.Silences},
 		People: web.People{People: &People{w}, Tokens: w.Tokens, Audit: w.Log, TokensChanged: w.changed},
 		Transfer: struct {
