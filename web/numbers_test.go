@@ -81,8 +81,8 @@ func TestNumbers_ReadTheSameOnEveryPage(t *testing.T) {
 	w := world(t, webtest.Full)
 	w.Fleet.Change(func(l *history.Live) { l.Nodes[0].Rules = 10_000 })
 	b := w.As(access.RoleEditor)
-	if page := b.Get("/console"); !page.Has(">10,000<") || page.Has(">10000<") {
-		t.Error("the overview writes the rules of a node without commas")
+	if page := b.Get("/console/nodes"); !page.Has(">10,000<") || page.Has(">10000<") {
+		t.Error("the page of nodes writes the rules of a node without commas")
 	}
 	if page := b.Get("/console/rules/1/edit"); !page.Has(`<option value="minute" selected>min</option>`) ||
 		page.Has("minutes</option>") {

@@ -190,6 +190,14 @@ type Rate struct {
 	Line      []float64
 }
 
+// kind is the color of the line: there is none while everything is zero.
+func (r *Rate) kind(of string) string {
+	if slices.Max(append([]float64{r.PerSecond}, r.Line...)) == 0 {
+		return "good"
+	}
+	return of
+}
+
 // RuleRate holds the counts of a rule in the last minute, and the last ten minutes as a line.
 type RuleRate struct {
 	Name string

@@ -481,7 +481,7 @@ func rateTile(label string, r Rate, kind string) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = view.Sparkline(r.Line, kind, label+" in the last three minutes, now "+view.PerSecond(r.PerSecond)).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = view.Sparkline(r.Line, r.kind(kind), label+" in the last three minutes, now "+view.PerSecond(r.PerSecond)).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -1120,7 +1120,7 @@ func failLine(mode, about string, n, of int64) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = view.Bar(n, of, "info", view.Plural(n, "rule")+" of "+view.Count(of)).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = view.Bar(n, of, "good", view.Plural(n, "rule")+" of "+view.Count(of)).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

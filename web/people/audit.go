@@ -93,12 +93,8 @@ func actionKind(action string) string {
 	switch action {
 	case "delete", "revoke", "disable", "drop", "override_delete":
 		return "bad"
-	case "create", "enable", "override_create":
-		return "good"
-	case "rollback", "promote", "reset", "rotate", "sign_out":
-		return "warn"
 	}
-	return "info"
+	return "plain"
 }
 
 // subjectLink is the address of an entry's resource, "" if it has no page.

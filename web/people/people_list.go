@@ -76,10 +76,7 @@ func roleChoices() []view.Choice {
 }
 
 func roleKind(r access.Role) string {
-	switch r {
-	case access.RoleAdmin:
-		return "warn"
-	case access.RoleEditor:
+	if r == access.RoleAdmin {
 		return "info"
 	}
 	return "plain"

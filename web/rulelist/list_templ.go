@@ -970,7 +970,7 @@ func row(m Table, l *Row) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = view.Sparkline(l.Line, "info", l.lineWords()).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.Sparkline(l.Line, "good", l.lineWords()).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

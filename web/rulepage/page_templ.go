@@ -1980,7 +1980,7 @@ func hotKeys(m Page) templ.Component {
 						return templ_7745c5c3_Err
 					}
 				} else {
-					templ_7745c5c3_Err = view.Bar(k.Rate, m.Hot[0].Rate, "info", view.PerSecond(float64(k.Rate))).Render(ctx, templ_7745c5c3_Buffer)
+					templ_7745c5c3_Err = view.Bar(k.Rate, m.Hot[0].Rate, "good", view.PerSecond(float64(k.Rate))).Render(ctx, templ_7745c5c3_Buffer)
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}

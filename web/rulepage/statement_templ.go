@@ -107,7 +107,7 @@ func statement(m *Page) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = view.Bar(t.Spent, m.Statement.Most(), "info", m.Rule.AmountWords(t.Spent)).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = view.Bar(t.Spent, m.Statement.Most(), "good", m.Rule.AmountWords(t.Spent)).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}

@@ -134,7 +134,7 @@ func transferPage(f view.Frame, m Transfer) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			if f.CanEdit {
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 10, "<form class=\"stack card\" method=\"post\" action=\"/console/import\" enctype=\"multipart/form-data\"><h2>Import</h2><p class=\"muted\">Preview what the file creates, changes and deletes before you apply it. The plan is applied as a whole or not at all.</p><div class=\"field\"><label for=\"f-file\">File</label> <input id=\"f-file\" name=\"file\" type=\"file\" accept=\".yaml,.yml,.json,application/yaml,application/json\"></div>")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 10, "<form class=\"stack card narrow wide\" method=\"post\" action=\"/console/import\" enctype=\"multipart/form-data\"><h2>Import</h2><p class=\"muted\">Preview what the file creates, changes and deletes before you apply it. The plan is applied as a whole or not at all.</p><div class=\"field\"><label for=\"f-file\">File</label> <input id=\"f-file\" name=\"file\" type=\"file\" accept=\".yaml,.yml,.json,application/yaml,application/json\"></div>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}

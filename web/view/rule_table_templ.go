@@ -190,7 +190,7 @@ func RuleTable(lines []RuleLine) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var11 string
-			templ_7745c5c3_Var11, templ_7745c5c3_Err = templ.JoinStringErrs(LimitWords(l.Rule))
+			templ_7745c5c3_Var11, templ_7745c5c3_Err = templ.JoinStringErrs(LimitShort(l.Rule))
 			if templ_7745c5c3_Err != nil {
 				return templ.Error{Err: templ_7745c5c3_Err, FileName: `view/rule_table.templ`, Line: 35, Col: 78}
 			}
