@@ -51,9 +51,9 @@ func (p *Pages) Routes() []kit.Route {
 	return append(kit.ObjectRoutes(kit.PathProfiles, access.RoleEditor, p.objects),
 		kit.Route{Method: http.MethodGet, Path: kit.PathProfiles, Role: access.RoleViewer, Handle: p.list},
 		kit.Route{Method: http.MethodGet, Path: pathProfile, Role: access.RoleViewer, Handle: p.show},
-		kit.Route{Method: http.MethodPost, Path: pathProfile + "/disconnect", Role: access.RoleAdmin, Reauth: true,
-			Handle: p.disconnect},
+		kit.Route{Method: http.MethodPost, Path: pathProfile + "/disconnect", Role: access.RoleAdmin,
+			Reauth: kit.Does("remove a profile and its token"), Handle: p.disconnect},
 		kit.Route{Method: http.MethodGet, Path: kit.PathConnect, Role: access.RoleViewer, Handle: p.chooseGateway},
-		kit.Route{Method: http.MethodPost, Path: kit.PathConnect, Role: access.RoleAdmin, Reauth: true,
-			Handle: kit.Posted(p.connect)})
+		kit.Route{Method: http.MethodPost, Path: kit.PathConnect, Role: access.RoleAdmin,
+			Reauth: kit.Does("connect a gateway"), Handle: kit.Posted(p.connect)})
 }
