@@ -236,6 +236,9 @@ func (m *Clients) saved() string {
 // doubts says how the estimate was made.
 func (m *Clients) doubts() string {
 	drawn := "Bars are requests per " + view.Window(m.Window) + " in the busiest hour of a client."
+	if time.Duration(m.Window)*time.Millisecond > time.Hour {
+		drawn = "Bars are requests per " + view.Window(m.Window) + " when a client was busiest."
+	}
 	if n := len(m.List) - shownClients; n > 0 {
 		drawn += " " + view.Plural(int64(n), "less busy client") + " have no bar."
 	}
