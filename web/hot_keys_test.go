@@ -27,7 +27,7 @@ func TestHotKeys_OfThisNodeAloneAreSaidToBe(t *testing.T) {
 		page.Has(" .</span>") {
 		t.Error("hot keys of one node are shown as those of all")
 	}
-	for _, path := range []string{"/console", "/console/fail-modes"} {
+	for _, path := range []string{"/console/nodes", "/console/fail-modes"} {
 		if page := b.Get(path); !page.Has("10.0.0.9:8080", "unknown since") || page.Has("7,651") || page.Has("9,876") {
 			t.Errorf("%s: %d, tells figures of a node that cannot be asked, or nothing of it: %v", path, page.Code,
 				page.Has("10.0.0.9:8080"))

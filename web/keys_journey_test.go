@@ -28,7 +28,8 @@ func TestJourney_AKeyIsRaisedForAnHourFromItsDenial(t *testing.T) {
 		t.Error("the way back does not lead to the denial")
 	}
 	steps(t, tab,
-		chromedp.Focus(`#request-3 a[href*="/console/explain"]`), chromedp.KeyEvent(kb.Enter),
+		chromedp.WaitVisible(`.sheet a[href*="/console/explain"]`), // the address opens the request beside the list
+		chromedp.Focus(`.sheet a[href*="/console/explain"]`), chromedp.KeyEvent(kb.Enter),
 		chromedp.WaitVisible(".acts-row"),
 		chromedp.Focus(`.acts-row button[aria-label*="Raise to 200 for an hour"][aria-label$="charges-per-user"]`), chromedp.KeyEvent(kb.Enter),
 		chromedp.WaitVisible(`form[action="/console/keys/lift"]`),

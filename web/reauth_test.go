@@ -94,6 +94,8 @@ func TestReauth_NamesTheAct(t *testing.T) {
 		{"/console/alerts/webhooks/chat/delete", nil, "delete the webhook chat"},
 		{"/console/pools/nightly/delete", nil, "delete the pool nightly"},
 		{"/console/profiles/nginx/delete", nil, "delete the profile nginx"},
+		{"/console/profiles/nginx/disconnect", nil, "remove a profile and its token"},
+		{"/console/connect", nil, "connect a gateway"},
 		{"/console/import/apply", nil, "apply the plan of an import"},
 	} {
 		form := tt.form

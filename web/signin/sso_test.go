@@ -74,7 +74,7 @@ func TestSSO_TurnedOffIsNotThere(t *testing.T) {
 			t.Errorf("got %d", page.Code)
 		}
 	}
-	if b.Get("/console/sign-in").Has("sso") {
+	if b.Get("/console/sign-in").Has("/sso") {
 		t.Error("the form to sign in has a button")
 	}
 }
