@@ -80,8 +80,8 @@ func TestConsole_WithRedisKilledANodeShowsWhatItKnowsItself(t *testing.T) {
 			`Degraded</dt><dd><span class="figure">(0\.[1-9]|[1-9])`)...)
 	// The closed fail mode denies, and the chart shows that as denied.
 	body = p.shows(n.url+"/console/rules/1", http.StatusOK, texts(`data-partial`,
-		`[1-9]\d* denied, [1-9]\d* by fail modes \(0 allowed, [1-9]\d* denied\)`, `class="bars bad" d="M[^"]+"`,
-		`class="bars warn" d="M[^"]+"`, `data-label="By fail modes">[1-9]\d* \([1-9]\d* denied\)<`,
+		`[1-9]\d* denied, [1-9]\d* by fail modes \(0 allowed, [1-9]\d* denied\)`, `class="bars bad" data-of="bad" d="M[^"]+"`,
+		`class="bars warn" data-of="warn" data-strip d="M[^"]+"`, `data-label="By fail modes"[^>]*>[1-9]\d* \([1-9]\d* denied\)<`,
 		`Unknown while Redis is unreachable`)...)
 	p.shows(n.url+"/console/hot-keys", http.StatusOK, texts(`Hot keys are unknown`)...)
 	if strings.Contains(body, "No requests in this period") {

@@ -60,7 +60,7 @@ type child struct {
 	killed atomic.Bool
 }
 
-var address = regexp.MustCompile(`msg=listening address=(\S+)`)
+var address = regexp.MustCompile(`msg=listening event=listening address=(\S+)`)
 
 // spawn starts the program with settings NAME=value, and as a shell would after
 // the given limits, if any. It returns when requests are accepted.
