@@ -36,7 +36,8 @@ func TestRegions_AreShownWithWhatIsWrong(t *testing.T) {
 func TestRegions_TheOverviewIsOfOne(t *testing.T) {
 	w := world(t, webtest.Full)
 	b := w.As(access.RoleViewer)
-	if !b.Get("/console").Has("Decisions across all nodes, by rule.") || !b.Get("/console/nodes").Has("Every node reports") {
+	if !b.Get("/console").Has("Decisions across all nodes, by rule.") ||
+		!b.Get("/console/nodes").Has("Every node reports") {
 		t.Error("without regions all nodes are all nodes")
 	}
 	w.Node.Region = "eu"

@@ -95,8 +95,8 @@ func TestViews_OfEveryListWithFilters(t *testing.T) {
 func TestViews_LeadNowhereElse(t *testing.T) {
 	w := world(t, webtest.Full)
 	b := w.As(access.RoleViewer)
-	for _, path := range []string{"", "https://evil.example/", "//evil.example", "/console/rules/../../x", "/console/sign-out",
-		"/console/rules/1/delete", `/console/rules\`, "javascript:alert(1)", "/console/rules?x=1", "/console/rules "} {
+	for _, path := range []string{"", "https://evil.example/", "//evil.example", "/console/rules/../../x",
+		"/console/sign-out", "/console/rules/1/delete", `/console/rules\`, "javascript:alert(1)", "/console/rules?x=1", "/console/rules "} {
 		if page := b.Post(views, saving("n", path, "mode=shadow")); page.Code != http.StatusUnprocessableEntity ||
 			!page.Has("View not saved") {
 			t.Errorf("%q: %d to %q", path, page.Code, page.Header.Get("Location"))
@@ -110,14 +110,15 @@ func TestViews_LeadNowhereElse(t *testing.T) {
 	for _, query := range []string{"q=" + strings.Repeat("x", 1998), "q=\r\nSet-Cookie: a=b", `q="><script>`, "q=#x", "@evil.example"} {
 		page := b.Post(views, saving(fmt.Sprintf("view %d", len(query)), "/console/rules", query))
 		to := page.Header.Get("Location")
-		if u, err := url.Parse(to); page.Code != http.StatusSeeOther && query != "@evil.example" || err != nil || u.Host != "" ||
-			page.Code == http.StatusSeeOther && u.Path != "/console/rules" || strings.ContainsAny(to, "\r\n\"<#") {
+		if u, err := url.Parse(to); page.Code != http.StatusSeeOther && query != "@evil.example" || err != nil ||
+			u.Host != "" || page.Code == http.StatusSeeOther && u.Path != "/console/rules" ||
+			strings.ContainsAny(to, "\r\n\"<#") {
 			t.Errorf("%.20q: %d to %q", query, page.Code, to)
 		}
 	}
 	for _, name := range []string{"", " ", strings.Repeat("ä", 61), "a\nb"} {
-		if page := b.Post(views, saving(name, "/console/rules", "mode=shadow")); page.Code != http.StatusUnprocessableEntity ||
-			!page.Has("must have 1 to 60 characters") {
+		page := b.Post(views, saving(name, "/console/rules", "mode=shadow"))
+		if page.Code != http.StatusUnprocessableEntity || !page.Has("must have 1 to 60 characters") {
 			t.Errorf("%q: %d", name, page.Code)
 		}
 	}
@@ -127,7 +128,8 @@ func TestViews_The51stIsRefused(t *testing.T) {
 	w := world(t, webtest.Full)
 	b := w.As(access.RoleViewer)
 	for i := range access.MaxSavedViews {
-		if page := b.Post(views, saving(fmt.Sprint("view ", i), "/console/rules", "mode=shadow")); page.Code != http.StatusSeeOther {
+		page := b.Post(views, saving(fmt.Sprint("view ", i), "/console/rules", "mode=shadow"))
+		if page.Code != http.StatusSeeOther {
 			t.Fatalf("view %d: %d\n%s", i, page.Code, page.Body)
 		}
 	}

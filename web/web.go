@@ -96,8 +96,8 @@ func (s *Server) routes() []Route {
 func (s *Server) closeTour(v *kit.Visit) error { return s.kit.CloseTour(v) }
 
 // events is the stream of live data of a page: what the other parameters select if the parameter of is denials,
-// requests, traffic, incidents, alerts, nodes, regions or gateway; else the page of a rule if the parameter rule is set;
-// else the overview.
+// requests, traffic, incidents, alerts, nodes, regions or gateway; else the page of a rule if the parameter rule is
+// set; else the overview.
 func (s *Server) events(v *kit.Visit) error {
 	return v.Events(func(v *kit.Visit) kit.Feed {
 		switch v.QueryParam("of") {

@@ -67,8 +67,8 @@ func get(name string, h http.Handler) {
 }
 `
 
-// writeBlocks writes the blocks of Go in docs/client.md and docs/middleware.md into a package, each into a function that
-// has what it refers to, and returns the package's path.
+// writeBlocks writes the blocks of Go in docs/client.md and docs/middleware.md into a package, each into a function
+// that has what it refers to, and returns the package's path.
 func writeBlocks(t *testing.T, root, dir string) string {
 	t.Helper()
 	var blocks [][]string

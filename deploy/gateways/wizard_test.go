@@ -143,8 +143,8 @@ func chosen(list *html.Node) string {
 	return first
 }
 
-// TestWizard_FromAnEmptyFolderToA429ThroughNginx gets a 429 through nginx. It runs what the page Connect a gateway shows:
-// only the fields of the page name the addresses of the test.
+// TestWizard_FromAnEmptyFolderToA429ThroughNginx gets a 429 through nginx. It runs what the page Connect a gateway
+// shows: only the fields of the page name the addresses of the test.
 func TestWizard_FromAnEmptyFolderToA429ThroughNginx(t *testing.T) {
 	testenv.Binary(t, "nginx", "nginx-light", "/usr/sbin/nginx")
 	testenv.Binary(t, "curl", "curl")

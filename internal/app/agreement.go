@@ -148,9 +148,10 @@ var (
 		Starts: "the settings that nodes share could not be compared; the node keeps its own and tries again",
 		Ends:   "the settings that nodes share were compared"})
 	settingsDiffer = trouble.Declare(trouble.Condition{Code: "settings_differ",
-		Advice: "give all nodes the same settings; the attribute error names the one that differs", Severe: true, EachReason: true,
-		Starts: "this node does not agree with the settings stored in Redis",
-		Ends:   "this node agrees with the settings stored in Redis again",
+		Advice: "give all nodes the same settings; the attribute error names the one that differs", Severe: true,
+		EachReason: true,
+		Starts:     "this node does not agree with the settings stored in Redis",
+		Ends:       "this node agrees with the settings stored in Redis again",
 		Banner: "This node counts in other buckets than the others: its settings differ from those stored in Redis. " +
 			"The log names them."})
 )

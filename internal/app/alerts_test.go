@@ -194,7 +194,8 @@ func TestAlerts_ASilencedOneIsSentAfterTheSilence(t *testing.T) {
 	if got := r.alerts(t); len(got) > 0 {
 		t.Fatalf("received %+v", got)
 	}
-	if status, _ := n.send("DELETE", fmt.Sprintf("/ratelimit/silences/%v", silence["id"]), ""); status != http.StatusNoContent {
+	status, _ := n.send("DELETE", fmt.Sprintf("/ratelimit/silences/%v", silence["id"]), "")
+	if status != http.StatusNoContent {
 		t.Fatalf("delete: %d", status)
 	}
 	eventually(t, "the alert is sent", func() bool { return len(r.alerts(t)) == 1 })

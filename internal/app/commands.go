@@ -146,8 +146,8 @@ func findToken(list []access.Token, nameOrID string) (access.Token, error) {
 	return access.Token{}, fmt.Errorf("token %q: %w or already revoked", nameOrID, rules.ErrNotFound)
 }
 
-// RotateToken replaces the valid token with that name, or else with that id in decimal, by a new one and returns both, with
-// the secret of the new one. The old one stays valid for the overlap, from database.MinOverlap to MaxOverlap.
+// RotateToken replaces the valid token with that name, or else with that id in decimal, by a new one and returns both,
+// with the secret of the new one. The old one stays valid for the overlap, from database.MinOverlap to MaxOverlap.
 func RotateToken(ctx context.Context, cfg config.Storage, nameOrID string, overlap time.Duration, by string) (old,
 	replacement access.Token, secret string, err error) {
 	secret, hash := access.NewSecret()

@@ -181,7 +181,8 @@ go test ./internal/app -run TestMessages_Docs -write-messages -->
 # Log messages
 
 This page lists the log lines of a node, their meaning, and what to do. Search this page for the value of the attribute
-'event'. The event stays the same when the words of a message change. With 'SLUICE_LOG_FORMAT=json' it is a member of each line.
+'event'. The event stays the same when the words of a message change. With 'SLUICE_LOG_FORMAT=json' it is a member of
+each line.
 
 ## Conditions
 

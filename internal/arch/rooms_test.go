@@ -76,7 +76,8 @@ var rooms = []room{
 		"rules/profile",
 		"rules/route"}},
 
-	{path: "internal/access", may: []string{"rules/chars", "rules/field"}, foreign: []string{"golang.org/x/crypto/argon2"}},
+	{path: "internal/access", may: []string{"rules/chars", "rules/field"},
+		foreign: []string{"golang.org/x/crypto/argon2"}},
 	{path: "internal/atomicfile"},
 	{path: "internal/localtoken", may: []string{"internal/access", "internal/atomicfile"}},
 	{path: "internal/secretfile"},

@@ -47,9 +47,10 @@ type Files struct {
 }
 
 var unusable = trouble.Declare(trouble.Condition{Code: "tls_files_unusable",
-	Advice: "correct the files that the attribute error names; the node reads them again by itself", Of: "setting", EachReason: true,
-	Starts: "the changed TLS files are not usable; the previous certificate stays in force",
-	Ends:   "the TLS files are usable again"})
+	Advice: "correct the files that the attribute error names; the node reads them again by itself", Of: "setting",
+	EachReason: true,
+	Starts:     "the changed TLS files are not usable; the previous certificate stays in force",
+	Ends:       "the TLS files are usable again"})
 
 // Source provides the certificate in force. It is safe for concurrent use, except that
 // Check is not called concurrently with itself.

@@ -33,8 +33,8 @@ type connectDetails struct {
 }
 
 // Connect stores the profile of a gateway, and its token unless t is nil, in one transaction with one audit entry. The
-// caller has created the token's secret with access.NewSecret. inputs become the Inputs of a profile.Connection. Errors:
-// *ValidationError, ErrNameTaken (another profile), *TakenError (a valid token), ErrUnavailable.
+// caller has created the token's secret with access.NewSecret. inputs become the Inputs of a profile.Connection.
+// Errors: *ValidationError, ErrNameTaken (another profile), *TakenError (a valid token), ErrUnavailable.
 func (d *DB) Connect(ctx context.Context, actor rules.Actor, p profile.Profile, t *access.Token,
 	inputs map[string]string) error {
 	p.Normalize()

@@ -65,7 +65,8 @@ func (d *DB) Silence(ctx context.Context, id int64) (alerts.Silence, error) {
 	return row.silence(), nil
 }
 
-// CreateSilence stores a new silence by the actor. If MaxSilences are stored, it deletes the one that ended first. Errors: *field.ValidationError, rules.ErrUnavailable.
+// CreateSilence stores a new silence by the actor. If MaxSilences are stored, it deletes the one that ended first; if
+// none has ended, the error is alerts.ErrTooManySilences. Other errors: *field.ValidationError, rules.ErrUnavailable.
 func (d *DB) CreateSilence(ctx context.Context, actor rules.Actor, s alerts.Silence) (alerts.Silence, error) {
 	err := d.change(ctx, actor, areaWebhooks, d.callTimeout, func(c *change) error {
 		s.Normalize()
@@ -108,8 +109,8 @@ func (c *change) roomForSilence() error {
 }
 
 // UpdateSilence gives the silence s.ID the reason and the end of s. If ifVersion is not 0 and not the stored version,
-// the error is rules.ErrStale. Other errors: *field.ValidationError, also if s is about other alerts, rules.ErrNotFound,
-// rules.ErrUnavailable.
+// the error is rules.ErrStale. Other errors: *field.ValidationError, also if s is about other alerts,
+// rules.ErrNotFound, rules.ErrUnavailable.
 func (d *DB) UpdateSilence(ctx context.Context, actor rules.Actor, s alerts.Silence,
 	ifVersion int64) (alerts.Silence, error) {
 	err := d.change(ctx, actor, areaWebhooks, d.callTimeout, func(c *change) error {

@@ -90,7 +90,8 @@ func TestSavedViews_AreFew(t *testing.T) {
 			}
 			go func() { saved <- save("too many") }()
 			for waiting := 0; d.dialect == dialectPostgres && waiting == 0 && len(saved) == 0; {
-				err := d.read.Raw("SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'transactionid'").Scan(&waiting).Error
+				err := d.read.Raw("SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'transactionid'").
+					Scan(&waiting).Error
 				if err != nil {
 					return err
 				}

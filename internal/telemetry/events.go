@@ -29,8 +29,9 @@ var events = []Event{
 	{"panic in a connection of plain checks", "plain_panic", bug},
 	{"panic in the console", "console_panic", bug},
 	{"panic in a replay of the decision log", "replay_panic", bug},
-	{"the counter store could not decide; fail modes apply", "store_failed", "Each rule's fail mode decided for a check. " +
-		"The attributes cause and advice say what to look at. The line appears at most every ten seconds for each cause."},
+	{"the counter store could not decide; fail modes apply", "store_failed",
+		"Each rule's fail mode decided for a check. " +
+			"The attributes cause and advice say what to look at. The line appears at most every ten seconds for each cause."},
 	{"more checks arrive than can be decided in time", "overloaded", "Checks were refused with 503 and the type " +
 		"overloaded. Add nodes, or raise the CPU limit."},
 	{"checks were late because this process was not run for longer than the store timeout", "checks_late",
@@ -41,8 +42,9 @@ var events = []Event{
 		"See whether Redis is reachable."},
 	{"a profile cannot be used", "profile_unusable", "Gateway requests with this profile are refused. Edit the profile; " +
 		"the attribute error names the member."},
-	{"a proxy gets no units; it denies by no_assignment_behavior", "envoy_quota_refused", "The attribute reason says why; " +
-		"docs/envoy.md lists the reasons. The proxy asks again by itself."},
+	{"a proxy gets no units; it denies by no_assignment_behavior", "envoy_quota_refused",
+		"The attribute reason says why; " +
+			"docs/envoy.md lists the reasons. The proxy asks again by itself."},
 	{"expired reservations stay charged, because each settlement of them failed", "reservations_given_up",
 		"Their keys have less left than they should. Reset those keys if that matters."},
 	{"the local token is not used", "local_token_unused", "The command found the file of the local token but cannot use " +
@@ -75,17 +77,20 @@ var events = []Event{
 	{"rule set in force", "rules_in_force", ""},
 	{"overrides in force", "overrides_in_force", ""},
 	{"tokens in force", "tokens_in_force", ""},
-	{"a change was saved but is not in force on this node yet", "change_delayed", "The node applies the change as soon as possible. " +
-		"The attribute why names the reason."},
+	{"a change was saved but is not in force on this node yet", "change_delayed",
+		"The node applies the change as soon as possible. " +
+			"The attribute why names the reason."},
 	{"applying the changed rules failed; loading all rules", "changes_unapplied", ""},
 	{"the rules database was restarted or is a different server; loading everything again", "database_restarted", ""},
 	{"there is no saved copy of the rules to start with", "copy_missing", "The node waits for the rules database."},
-	{"started with the saved copy of the rules", "copy_used", "The rules database did not answer at the start. Checks are " +
-		"decided by the last known rules; edits fail until the database is back."},
+	{"started with the saved copy of the rules", "copy_used",
+		"The rules database did not answer at the start. Checks are " +
+			"decided by the last known rules; edits fail until the database is back."},
 	{"the saved copy of the rules was rejected; waiting for the rules database", "copy_rejected",
 		"The file rules.copy is damaged or of another version. Restore the database; the node then writes the file anew."},
 	{"started with the saved copy of the overrides", "override_copy_used", "As copy_used, for overrides."},
-	{"the saved copy of the overrides was rejected; every key gets its rule's own limit until the rules database is available",
+	{"the saved copy of the overrides was rejected; every key gets its rule's own limit until the rules " +
+		"database is available",
 		"override_copy_rejected", "Restore the rules database."},
 	{"deleting old version history failed", "history_kept", ""},
 	{"deleting expired overrides failed", "overrides_kept", ""},
@@ -100,7 +105,8 @@ var events = []Event{
 
 	{"the rules database was replaced by another one", "database_replaced", "Check DATABASE_URL on all nodes: they must " +
 		"name the same database."},
-	{"the counters belonged to another rules database without a live node; from now on they belong to the rules database of this node",
+	{"the counters belonged to another rules database without a live node; from now on they belong to the rules " +
+		"database of this node",
 		"counters_taken_over", "Expected after a move to another database. Otherwise two databases use one Redis: set " +
 			"SLUICE_KEY_PREFIX."},
 	{"the node could not leave the nodes of its rules database", "node_not_left", "It counts as live for 10 s more."},
@@ -121,12 +127,15 @@ var events = []Event{
 	{"no token exists: this node answers checks without a token, and a proxy on this machine opens them to its clients; " +
 		"create one with sluice token create", "open_mode", "Create a token before others reach the node."},
 	{"the first token exists: the local token is not valid any more", "local_token_void", ""},
-	{"removing the local token of an earlier run failed", "local_token_kept", "Delete the file. It is not valid any more."},
+	{"removing the local token of an earlier run failed", "local_token_kept",
+		"Delete the file. It is not valid any more."},
 	{"removing the local token failed", "local_token_kept_at_stop", "Delete the file. It is not valid any more."},
-	{"writing the local token failed; calls other than checks need a token of sluice token create", "local_token_unwritten",
+	{"writing the local token failed; calls other than checks need a token of " +
+		"sluice token create", "local_token_unwritten",
 		"See to the disk of the data directory, or create a token."},
-	{"calls were refused for their credentials", "credentials_refused", "The attributes name the token, the endpoint and " +
-		"the reason. Give the caller a new token, or stop the caller."},
+	{"calls were refused for their credentials", "credentials_refused",
+		"The attributes name the token, the endpoint and " +
+			"the reason. Give the caller a new token, or stop the caller."},
 	{"the file of a secret is not usable; its previous value stays in use", "secret_unusable",
 		"Correct the file that the attributes name. Later connections may fail with the previous value."},
 	{"a secret has changed; new connections use the new value", "secret_changed", ""},
@@ -156,8 +165,9 @@ var events = []Event{
 		"See to Redis, or to the disk of the data directory."},
 	{"the queue of deferred requests does not answer; whether requests are deferred is unknown", "queue_unknown",
 		"See to Redis. Callers may repeat with the same request_id."},
-	{"fetching deferred requests failed; retrying", "runner_fetch_failed", "A line of sluice deferred run. The attribute " +
-		"error says why."},
+	{"fetching deferred requests failed; retrying", "runner_fetch_failed",
+		"A line of sluice deferred run. The attribute " +
+			"error says why."},
 	{"delivering a deferred request failed; it returns to the queue", "runner_delivery_failed", "Its target did not " +
 		"accept the request."},
 	{"a deferred request was delivered, but acknowledging it failed; it may be delivered again", "runner_ack_failed", ""},
@@ -169,7 +179,8 @@ var events = []Event{
 		"See to the disk of the data directory."},
 	{"figures are older than an hour by the clock of the rules database, so they are lost; if this goes on, compare the " +
 		"clock of this machine with that of the database", "figures_old", ""},
-	{"the figures that the last run could not write to the rules database cannot be read, so they are missing; delete the file",
+	{"the figures that the last run could not write to the rules database cannot be read, so they are missing; " +
+		"delete the file",
 		"figures_unreadable", ""},
 	{"the file of figures that were written cannot be deleted", "figures_file_kept", "The next start writes them again, " +
 		"which changes nothing. See to the disk of the data directory."},
@@ -209,8 +220,9 @@ var events = []Event{
 	{"could not note that a session is in use", "session_unnoted", ""},
 	{"signed in to the console", "signed_in", ""},
 	{"signed out of the console", "signed_out", ""},
-	{"refused a password", "password_refused", "Many of these lines for one account or address are an attack. The console " +
-		"limits the attempts."},
+	{"refused a password", "password_refused",
+		"Many of these lines for one account or address are an attack. The console " +
+			"limits the attempts."},
 	{"too many attempts to sign in", "sign_in_limited", "As password_refused."},
 	{"could not decide the limits on signing in", "sign_in_undecided", "See to the counter store. Nobody can sign in."},
 	{"could not give back an attempt to sign in", "sign_in_not_given_back", ""},

@@ -22,8 +22,8 @@ type Deps struct {
 
 // Board knows the active alerts from memory.
 type Board interface {
-	// Active returns the alerts that are on, with what silences and acknowledges them: first those of all nodes, then those of rules, then those of keys, each
-	// newest first. Callers must not change them.
+	// Active returns the alerts that are on, with what silences and acknowledges them: first those of all nodes, then
+	// those of rules, then those of keys, each newest first. Callers must not change them.
 	Active() []alerts.Event
 	// Waiting is how many of them nobody has acknowledged or silenced.
 	Waiting() int

@@ -79,7 +79,8 @@ func TestSilences_AnActiveAlertIsAcknowledged(t *testing.T) {
 		page.Has(`name="kind"`) {
 		t.Errorf("the form: %d\n%s", page.Code, page.Body)
 	}
-	form := url.Values{"acknowledges": {"event-9"}, "kind": {"key_hot"}, "reason": {"The customer knows."}, "lasts": {"1h"}}
+	form := url.Values{"acknowledges": {"event-9"}, "kind": {"key_hot"}, "reason": {"The customer knows."},
+		"lasts": {"1h"}}
 	if page = b.Post(silences, form); page.Code != http.StatusSeeOther || page.Header.Get("Location") != path {
 		t.Fatalf("acknowledged: %d\n%s", page.Code, page.Body)
 	}

@@ -136,8 +136,8 @@ func TestLayout_ADenialIsShortOnAPhone(t *testing.T) {
 	}
 }
 
-// TestLayout_ARequestIsALine: a page of denials shows many at once. Repeats are folded, and a checkbox shows them where no
-// script runs.
+// TestLayout_ARequestIsALine: a page of denials shows many at once. Repeats are folded, and a checkbox shows them where
+// no script runs.
 func TestLayout_ARequestIsALine(t *testing.T) {
 	t.Parallel()
 	s := serve(t, webtest.Full, nil)
@@ -186,7 +186,8 @@ func TestLayout_NamesAreCutInTheMiddle(t *testing.T) {
 			const a = e.closest("a"), whole = e.textContent;
 			return end.right > cell.right + 1 || end.width < 40 ? whole + " has no end"
 				: e.firstElementChild.getBoundingClientRect().width < 40 ? whole + " has no beginning"
-				: a.getAttribute("aria-label") !== whole || !e.closest("th").title.startsWith(whole) ? whole + " is nowhere whole" : "";
+				: a.getAttribute("aria-label") !== whole || !e.closest("th").title.startsWith(whole)
+				? whole + " is nowhere whole" : "";
 		}).filter(Boolean).join(", ")`); got != "" {
 			t.Errorf("%d wide: %s", width, got)
 		}

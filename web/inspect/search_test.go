@@ -110,7 +110,8 @@ func TestSearch_OffersTypedActionsOnlyToThoseWhoMay(t *testing.T) {
 		b := webtest.Start(t, kind).As(role)
 		for _, text := range []string{"block user:42", "override user:42", "shadow charges-per-user", "new rule"} {
 			page := b.Post("/console/search", url.Values{"q": {text}})
-			if page.HasAny("/overrides/new", "/turn?to", "/console/rules/new", "<h2>Best match</h2>") || page.Code != http.StatusOK {
+			if page.HasAny("/overrides/new", "/turn?to", "/console/rules/new", "<h2>Best match</h2>") ||
+				page.Code != http.StatusOK {
 				t.Errorf("kind %d, %q: %d offers a change", kind, text, page.Code)
 			}
 		}

@@ -43,8 +43,8 @@ func viewsPage(f view.Frame, list []access.SavedView, canChange bool) templ.Comp
 				}()
 			}
 			ctx = templ.InitializeContext(ctx)
-			templ_7745c5c3_Err = view.PageHead("Saved views", "Filters that you saved under a name. Only you see them. They are listed at the top of "+
-				"their page.").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.PageHead("Saved views", "Filters that you saved under a name. Only you see them. They are listed at the top "+
+				"of their page.").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

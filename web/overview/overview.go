@@ -28,7 +28,8 @@ func (p *Pages) overview(v *kit.Visit) error {
 func (p *Pages) live(v *kit.Visit) Overview {
 	node := p.Node()
 	m := Overview{
-		Fleet: p.fleet(v), Node: node.Status, Embedded: node.Embedded, Degraded: node.Degraded(), Rates: map[string]Rate{}, Logs: p.logLines(),
+		Fleet: p.fleet(v), Node: node.Status, Embedded: node.Embedded, Degraded: node.Degraded(),
+		Rates: map[string]Rate{}, Logs: p.logLines(),
 	}
 	for _, of := range rates {
 		m.Rates[of.name] = rateOf(m.Live.Seconds, of.count)

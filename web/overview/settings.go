@@ -30,8 +30,8 @@ type SettingsPage struct {
 	Groups []SettingGroup
 }
 
-// matching are the settings whose group, flag, variable, value and meaning contain each word of the text, in either case, and
-// the groups that have any. changed leaves out those that have their default.
+// matching are the settings whose group, flag, variable, value and meaning contain each word of the text, in either
+// case, and the groups that have any. changed leaves out those that have their default.
 func matching(groups []SettingGroup, text string, changed bool) (found []SettingGroup) {
 	words := strings.Fields(strings.ToLower(text))
 	for _, g := range groups {

@@ -107,8 +107,8 @@ func auditPage(f view.Frame, m AuditList) templ.Component {
 				}
 				return nil
 			})
-			templ_7745c5c3_Err = view.PageHead("Audit log", "All changes to rules, pools, profiles, webhooks, silences, tokens and accounts: who made "+
-				"them, when, and the previous values.").Render(templ.WithChildren(ctx, templ_7745c5c3_Var3), templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.PageHead("Audit log", "All changes to rules, pools, profiles, webhooks, silences, tokens and accounts: who "+
+				"made them, when, and the previous values.").Render(templ.WithChildren(ctx, templ_7745c5c3_Var3), templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -40,7 +40,8 @@ func (p *Pages) show(v *kit.Visit) error {
 func (p *Pages) objects() *kit.Objects[profile.Profile] {
 	return &kit.Objects[profile.Profile]{
 		Kit: p.Kit, Kind: rules.ProfileKind, Store: p.Store, List: kit.PathProfiles, Page: formPage, Values: values,
-		New: profile.New, Prefill: prefill, Read: read, Saved: profilePath, Differ: func(theirs, ours *profile.Profile) []field.Change {
+		New: profile.New, Prefill: prefill, Read: read, Saved: profilePath,
+		Differ: func(theirs, ours *profile.Profile) []field.Change {
 			return differences(values(theirs), values(ours))
 		},
 	}

@@ -1028,8 +1028,8 @@ func formPage(f view.Frame, m kit.ObjectForm) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			templ_7745c5c3_Err = view.TextArea(m.Form, "routes", label("routes"),
-				"One template per line, such as `/users/{id}` or `/files/*`. A request's route is the template that fits best, "+
-					"or else its path.", "5").Render(ctx, templ_7745c5c3_Buffer)
+				"One template per line, such as `/users/{id}` or `/files/*`. A request's route is the template that fits "+
+					"best, or else its path.", "5").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -62,8 +62,8 @@ type parts struct {
 }
 
 // against compares the requests with a limit per window. The requests of a part count as spread evenly over it, so
-// would is the least that a limit with windows would have denied. rate is the largest number of requests per window. Parts
-// shorter than the window are added up to at least a window. unknown means that some parts are unknown.
+// would is the least that a limit with windows would have denied. rate is the largest number of requests per window.
+// Parts shorter than the window are added up to at least a window. unknown means that some parts are unknown.
 func (p parts) against(limit int64, window time.Duration) (rate, would float64, unknown bool) {
 	size := max(1, int((window+p.length-1)/p.length))
 	for first := 0; first < len(p.line); first += size {

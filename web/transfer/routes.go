@@ -52,8 +52,8 @@ func (p *Pages) Routes() []kit.Route {
 		{Method: http.MethodGet, Path: "/console/export", Role: viewer, Handle: p.export},
 		{Method: http.MethodGet, Path: kit.PathImport, Role: viewer, Handle: p.transferForm},
 		{Method: http.MethodPost, Path: kit.PathImport, Role: editor, Upload: rulesFile, Handle: p.planImport},
-		{Method: http.MethodPost, Path: kit.PathImport + "/apply", Role: editor, Upload: carriedFile, Reauth: kit.Does("apply the plan of an import"),
-			Handle: p.applyImport},
+		{Method: http.MethodPost, Path: kit.PathImport + "/apply", Role: editor, Upload: carriedFile,
+			Reauth: kit.Does("apply the plan of an import"), Handle: p.applyImport},
 		{Method: http.MethodGet, Path: pathOverrides, Role: editor, Form: true, Handle: p.importForm},
 		{Method: http.MethodPost, Path: pathOverrides, Role: editor, Upload: overridesFile, Handle: p.importOverrides},
 	}

@@ -220,8 +220,8 @@ func (f *Log) ListAudit(_ context.Context, q audit.Query) ([]audit.Entry, error)
 	for _, e := range f.List {
 		if (q.BeforeID == 0 || e.ID < q.BeforeID) && strings.HasPrefix(e.Actor.Name, q.Actor) &&
 			(q.SubjectID == 0 || q.SubjectID == e.SubjectID) && (q.Action == "" || q.Action == e.Action) &&
-			!e.At.Before(q.Since) && (q.SubjectKind == "" || q.SubjectKind == e.SubjectKind) && strings.HasPrefix(e.SubjectName, q.Subject) &&
-			(q.Limit == 0 || len(out) < q.Limit) {
+			!e.At.Before(q.Since) && (q.SubjectKind == "" || q.SubjectKind == e.SubjectKind) &&
+			strings.HasPrefix(e.SubjectName, q.Subject) && (q.Limit == 0 || len(out) < q.Limit) {
 			out = append(out, e)
 		}
 	}

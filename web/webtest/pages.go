@@ -32,7 +32,8 @@ type Shown struct {
 // Gallery lists every page in every relevant state. Add new pages here: the gallery, the screenshots and the checks of
 // web/browsertest use this list, and TestGallery_HasEveryPage fails if a page is missing.
 func Gallery() []Shown {
-	return slices.Concat(adminPages(), undoPages(), keptPages(), descriptorPages(), trafficPages(), incidentPages(), []Shown{
+	others := slices.Concat(adminPages(), undoPages(), keptPages(), descriptorPages(), trafficPages(), incidentPages())
+	return slices.Concat(others, []Shown{
 		{Name: "sign-in", About: "Sign in", Path: "/console/sign-in"},
 		{Name: "sign-in-wrong", About: "Sign in, wrong password", Path: "/console/sign-in",
 			Form: url.Values{"name": {"ada"}, "password": {"guess"}}},

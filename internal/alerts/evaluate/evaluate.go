@@ -226,8 +226,8 @@ func (e *evaluation) settle(name string, by *Sighting) {
 	}
 }
 
-// quiet reports whether alerts about a subject are only counted. An alert that was not sent, because it was muted, makes
-// nobody wait once its subject is no longer muted.
+// quiet reports whether alerts about a subject are only counted. An alert that was not sent, because it was muted,
+// makes nobody wait once its subject is no longer muted.
 func (e *evaluation) quiet(s *subject) bool {
 	return s.ToldAt > 0 && e.Now.Sub(time.UnixMilli(s.ToldAt)) < e.Quiet && (!s.Muted || e.muted(s))
 }

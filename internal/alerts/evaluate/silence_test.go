@@ -106,9 +106,10 @@ func TestSilence_CoversWhatItNames(t *testing.T) {
 		at      time.Time
 		want    bool
 	}{
-		"kind":          {alerts.Silence{Kind: "key_usage", EndsAt: end}, noon, true},
-		"other kind":    {alerts.Silence{Kind: "key_hot", EndsAt: end}, noon, false},
-		"all":           {alerts.Silence{Kind: "key_usage", Rule: "charges", Key: "user:1", Level: "80", EndsAt: end}, noon, true},
+		"kind":       {alerts.Silence{Kind: "key_usage", EndsAt: end}, noon, true},
+		"other kind": {alerts.Silence{Kind: "key_hot", EndsAt: end}, noon, false},
+		"all": {alerts.Silence{Kind: "key_usage", Rule: "charges", Key: "user:1", Level: "80", EndsAt: end}, noon,
+			true},
 		"other rule":    {alerts.Silence{Kind: "key_usage", Rule: "search", EndsAt: end}, noon, false},
 		"other key":     {alerts.Silence{Kind: "key_usage", Key: "user:12", EndsAt: end}, noon, false},
 		"other level":   {alerts.Silence{Kind: "key_usage", Level: "100", EndsAt: end}, noon, false},
