@@ -81,7 +81,9 @@ func (c *change) connectToken(t *access.Token) (*tokenRow, error) {
 		return nil, err
 	}
 	var taken int64
-	if err := c.tx.Model(&tokenRow{}).Where("name = ? AND revoked_at IS NULL", t.Name).Count(&taken).Error; err != nil {
+	err := c.tx.Model(&tokenRow{}).Where("name = ? AND revoked_at IS NULL AND replaced_at IS NULL", t.Name).
+		Count(&taken).Error
+	if err != nil {
 		return nil, err
 	}
 	if taken > 0 {

@@ -228,3 +228,28 @@ func TestConnect_WithoutATokenNeedsNone(t *testing.T) {
 		}
 	})
 }
+
+// The name of a token is free for a gateway once the token was rotated and the new one revoked, as it is for a token.
+func TestConnect_TakesTheNameOfATokenThatWasRotated(t *testing.T) {
+	onEach(t, func(t *testing.T, d *DB) {
+		_, tok := newToken("edge", access.ScopeCheck)
+		first, err := d.CreateToken(t.Context(), ada, tok)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, hash := access.NewSecret()
+		_, is, err := d.RotateToken(t.Context(), ada, first.ID, hash, time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := connect(t, d, "edge"); !errors.As(err, new(*rules.TakenError)) {
+			t.Errorf("while the new token is in force: %v", err)
+		}
+		if err := d.RevokeToken(t.Context(), ada, is.ID); err != nil {
+			t.Fatal(err)
+		}
+		if err := connect(t, d, "edge"); err != nil {
+			t.Errorf("after the new token was revoked: %v", err)
+		}
+	})
+}

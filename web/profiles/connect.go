@@ -172,7 +172,8 @@ func (p *Pages) freeName(v *kit.Visit, word string) string {
 	}
 	tokens, _ := p.Tokens.ListTokens(v.Ctx) // unknown ones are refused later
 	for i := range tokens {
-		taken[tokens[i].Name] = taken[tokens[i].Name] || tokens[i].RevokedAt == nil
+		t := &tokens[i]
+		taken[t.Name] = taken[t.Name] || t.RevokedAt == nil && t.ReplacedAt == nil
 	}
 	name := word
 	for n := 2; taken[name]; n++ {

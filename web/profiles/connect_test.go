@@ -208,6 +208,10 @@ func TestConnect_BeginsWithWhatFits(t *testing.T) {
 	if page := b.Get("/console/connect"); !page.Has(`value="nginx-2"`) {
 		t.Error("the name is not free")
 	}
+	w.Tokens.List = append(w.Tokens.List, access.Token{ID: 9, Name: "kong", ReplacedAt: new(webtest.Now)})
+	if page := b.Get("/console/connect?gateway=kong"); !page.Has(`value="kong"`) || page.Has(`value="kong-2"`) {
+		t.Error("the name of a token that was rotated is free, and the page offers another one")
+	}
 	w.Node.Address = "0.0.0.0:8088"
 	if page := b.Get("/console/connect"); !page.Has(`:8088"`) || page.Has("0.0.0.0:8088") {
 		t.Errorf("the address of a node that listens everywhere:\n%s", page.Body)
