@@ -135,8 +135,8 @@ func (d *DB) Disconnect(ctx context.Context, actor rules.Actor, name string) err
 	})
 }
 
-// revokeLinked revokes a token in a change of the rules; see connectToken. It returns nil if there is no such token in
-// force.
+// revokeLinked revokes a token, and the tokens that it was rotated to, in a change of the rules; see connectToken. It
+// returns nil if all of them were revoked before.
 func (c *change) revokeLinked(id *int64) (*tokenRow, error) {
 	if id == nil {
 		return nil, nil //nolint:nilnil // no token is no error
@@ -145,14 +145,24 @@ func (c *change) revokeLinked(id *int64) (*tokenRow, error) {
 		return nil, err
 	}
 	var row tokenRow
-	err := c.tx.Where("id = ? AND revoked_at IS NULL", *id).Take(&row).Error
+	err := c.tx.Take(&row, *id).Error
 	if errors.Is(err, gorm.ErrRecordNotFound) {
-		return nil, nil //nolint:nilnil // somebody has revoked it before
+		return nil, nil //nolint:nilnil // somebody has deleted it by hand
 	}
 	if err != nil {
 		return nil, err
 	}
-	return &row, c.tx.Model(&tokenRow{}).Where("id = ?", *id).UpdateColumn("revoked_at", c.at).Error
+	valid := c.tx.Model(&tokenRow{}).Where("revoked_at IS NULL")
+	if row.ReplacedAt == nil {
+		valid = valid.Where("id = ?", *id)
+	} else {
+		valid = valid.Where("name = ? AND id >= ?", row.Name, *id)
+	}
+	res := valid.UpdateColumn("revoked_at", c.at)
+	if res.Error != nil || res.RowsAffected == 0 {
+		return nil, res.Error
+	}
+	return &row, nil
 }
 
 // linkOf reads the row of a profile's name.

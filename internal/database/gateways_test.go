@@ -229,6 +229,34 @@ func TestConnect_WithoutATokenNeedsNone(t *testing.T) {
 	})
 }
 
+func TestDisconnect_RevokesWhatTheTokenWasRotatedTo(t *testing.T) {
+	onEach(t, func(t *testing.T, d *DB) {
+		if err := connect(t, d, "edge"); err != nil {
+			t.Fatal(err)
+		}
+		_, tok := newToken("other", access.ScopeCheck)
+		if _, err := d.CreateToken(t.Context(), ada, tok); err != nil {
+			t.Fatal(err)
+		}
+		rotate := func(id int64) int64 {
+			t.Helper()
+			_, hash := access.NewSecret()
+			_, is, err := d.RotateToken(t.Context(), ada, id, hash, time.Hour)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return is.ID
+		}
+		last := rotate(rotate(1))
+		if err := d.Disconnect(t.Context(), ada, "edge"); err != nil {
+			t.Fatal(err)
+		}
+		if got := both(t, d); got != [2]string{"", "other "} {
+			t.Errorf("left: %q, the last token was %d", got, last)
+		}
+	})
+}
+
 // The name of a token is free for a gateway once the token was rotated and the new one revoked, as it is for a token.
 func TestConnect_TakesTheNameOfATokenThatWasRotated(t *testing.T) {
 	onEach(t, func(t *testing.T, d *DB) {
