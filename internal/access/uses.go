@@ -30,7 +30,9 @@ type Use struct {
 type Uses struct {
 	// of are the tokens that were used. The map is replaced and never changed, so that calls read it without a lock.
 	of atomic.Pointer[map[int64]*lastUse]
-	mu sync.Mutex // held while of is replaced
+	// fresh are tokens that are not in of yet.
+	fresh map[int64]*lastUse
+	mu    sync.Mutex // guards fresh, and is held while of is replaced
 }
 
 // lastUse is what is remembered of one token.
@@ -57,34 +59,59 @@ func (u *Uses) note(token int64, endpoint string, now time.Time) {
 
 // lastOf returns what is remembered of a token, nil if there is no room.
 func (u *Uses) lastOf(token int64) *lastUse {
-	if of := u.of.Load(); of != nil && (*of)[token] != nil {
-		return (*of)[token]
+	if of := u.known(); of[token] != nil || len(of) >= maxUses {
+		return of[token]
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	next := map[int64]*lastUse{}
-	if of := u.of.Load(); of != nil {
-		switch {
-		case (*of)[token] != nil:
-			return (*of)[token]
-		case len(*of) >= maxUses:
-			return nil
+	of := u.known()
+	for _, l := range []*lastUse{of[token], u.fresh[token]} {
+		if l != nil {
+			return l
 		}
-		next = maps.Clone(*of)
 	}
-	next[token] = &lastUse{}
+	if len(of)+len(u.fresh) >= maxUses {
+		u.settle()
+		return nil
+	}
+	if u.fresh == nil {
+		u.fresh = map[int64]*lastUse{}
+	}
+	l := &lastUse{}
+	u.fresh[token] = l
+	if len(u.fresh) > len(of) { // of doubles, so that a new token costs no copy of all others
+		u.settle()
+	}
+	return l
+}
+
+// known are the tokens that are read without a lock.
+func (u *Uses) known() map[int64]*lastUse {
+	if of := u.of.Load(); of != nil {
+		return *of
+	}
+	return nil
+}
+
+// settle adds fresh to of. mu is held.
+func (u *Uses) settle() {
+	if len(u.fresh) == 0 {
+		return
+	}
+	next := make(map[int64]*lastUse, len(u.known())+len(u.fresh))
+	maps.Copy(next, u.known())
+	maps.Copy(next, u.fresh)
 	u.of.Store(&next)
-	return next[token]
+	u.fresh = nil
 }
 
 // Due returns the uses to store at now: of each token whose last use is not stored, and of which none was stored within
 // UseEvery. With all it returns those of every token whose last use is not stored. One goroutine calls Due and Stored.
 func (u *Uses) Due(now time.Time, all bool) (due []Use) {
-	of := u.of.Load()
-	if of == nil {
-		return nil
-	}
-	for _, l := range *of {
+	u.mu.Lock()
+	u.settle()
+	u.mu.Unlock()
+	for _, l := range u.known() {
 		last := l.last.Load()
 		if last != nil && last != l.stored && (all || l.stored == nil || now.Sub(l.storedAt) >= UseEvery) {
 			due = append(due, *last)

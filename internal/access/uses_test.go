@@ -98,6 +98,27 @@ func TestUses_AreBoundedAndCostACallNothing(t *testing.T) {
 	}
 }
 
+// When all tokens of a busy service come back after a restart, each new one must not copy all others: they wait for it.
+func TestUses_ManyNewTokensCopyLittle(t *testing.T) {
+	var u Uses
+	copies, last := 0, u.of.Load()
+	for id := int64(1); id <= maxUses+1; id++ {
+		u.note(id, "check", usesBegan)
+		if now := u.of.Load(); now != last {
+			copies, last = copies+1, now
+		}
+	}
+	if copies > 20 {
+		t.Errorf("%d tokens copied the map %d times", maxUses, copies)
+	}
+	if due := u.Due(usesBegan, true); len(due) != maxUses {
+		t.Errorf("%d of %d uses are remembered", len(due), maxUses)
+	}
+	if n := testing.AllocsPerRun(100, func() { u.note(maxUses+1, "check", usesBegan) }); n > 0 {
+		t.Errorf("a use beyond the bound costs %v allocations", n)
+	}
+}
+
 func TestUses_OfManyCallsAtOnce(t *testing.T) {
 	var u Uses
 	var wg sync.WaitGroup
@@ -113,8 +134,8 @@ func TestUses_OfManyCallsAtOnce(t *testing.T) {
 	}
 	wg.Wait()
 	u.Stored(u.Due(usesBegan, true), usesBegan)
-	if of := *u.of.Load(); len(of) != 50 {
-		t.Errorf("%d tokens", len(of))
+	if n := len(u.known()); n != 50 {
+		t.Errorf("%d tokens", n)
 	}
 }
 
