@@ -44,3 +44,40 @@ func (c *change) checkDescriptors() error {
 	}
 	return nil
 }
+
+// withoutTaken returns the edits without those that give a rule the descriptor of another active rule. It reports these
+// in out.
+func (c *change) withoutTaken(e *edits, out *rules.BulkResult) (edits, error) {
+	var asked []string
+	wants := make([]*string, len(e.is))
+	for i := range e.is {
+		was, is := descriptorOf(&e.was[i]), descriptorOf(&e.is[i])
+		if is != nil && e.is[i].IsActive && (!e.was[i].IsActive || was == nil || *was != *is) {
+			wants[i], asked = is, append(asked, *is)
+		}
+	}
+	if asked == nil {
+		return *e, nil
+	}
+	var active []ruleRow
+	err := c.tx.Select("name", "descriptor").Where("descriptor IN ? AND is_active = ?", asked, true).Find(&active).Error
+	if err != nil {
+		return edits{}, err
+	}
+	holder := make(map[string]string, len(active))
+	for i := range active {
+		holder[*active[i].Descriptor] = active[i].Name
+	}
+	var free edits
+	for i := range e.is {
+		if wants[i] != nil {
+			if other, taken := holder[*wants[i]]; taken {
+				out.Skip(e.was[i].ID, e.was[i].Name, rules.DescriptorTaken(e.was[i].Name, other))
+				continue
+			}
+			holder[*wants[i]] = e.is[i].Name
+		}
+		free.add(&e.was[i], &e.is[i])
+	}
+	return free, nil
+}

@@ -144,7 +144,12 @@ func (c *change) editSome(seen []rules.SeenVersion, edit func(*rules.Rule), out 
 			return err
 		}
 	}
-	return c.replaceRules(actionUpdate, &edits)
+	free, err := c.withoutTaken(&edits, out)
+	if err != nil {
+		return err
+	}
+	out.Changed += len(free.is)
+	return c.replaceRules(actionUpdate, &free)
 }
 
 func (c *change) editOne(was *rules.Rule, edit func(*rules.Rule), edits *edits, out *rules.BulkResult) error {
@@ -162,6 +167,5 @@ func (c *change) editOne(was *rules.Rule, edit func(*rules.Rule), edits *edits, 
 		return err
 	}
 	edits.add(was, &next)
-	out.Changed++
 	return nil
 }

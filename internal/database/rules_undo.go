@@ -38,8 +38,12 @@ func (d *DB) UndoBulk(ctx context.Context, actor rules.Actor, bulk int64) (rules
 				}
 				admitted.add(&e.was[i], &e.is[i])
 			}
-			out.Changed += len(admitted.is)
-			return c.replaceRules(actionRollback, &admitted)
+			free, err := c.withoutTaken(&admitted, &out)
+			if err != nil {
+				return err
+			}
+			out.Changed += len(free.is)
+			return c.replaceRules(actionRollback, &free)
 		})
 		if err == nil && out.Changed == 0 {
 			err = errNothing

@@ -10,6 +10,7 @@ import (
 
 	"sluice/internal/audit"
 	"sluice/rules"
+	"sluice/rules/entries"
 	"sluice/rules/match"
 )
 
@@ -270,6 +271,33 @@ func TestUndoBulk_SkipsWhatIsNoLongerAllowed(t *testing.T) {
 			!strings.Contains(got.Skipped[0].Err.Error(), "pool") {
 			t.Errorf("%+v, %v", got, err)
 		}
+	})
+}
+
+// A rule whose descriptor another active rule has is skipped, when it is switched on again or by undoing. The others are
+// changed all the same.
+func TestBulk_SkipsADescriptorThatIsTaken(t *testing.T) {
+	onEach(t, func(t *testing.T, d *DB) {
+		entry := entries.Element{Key: "user"}
+		a, b := mustCreate(t, d, describing("limit", "shop", entry)), mustCreate(t, d, sample("plain"))
+		both := []rules.SeenVersion{{ID: a.ID}, {ID: b.ID}}
+		off, err := d.EditRules(t.Context(), ada, both, func(r *rules.Rule) { r.IsActive = false })
+		if err != nil || off.Changed != 2 {
+			t.Fatalf("%+v, %v", off, err)
+		}
+		mustCreate(t, d, describing("other", "shop", entry))
+		check := func(what string, got rules.BulkResult, err error) {
+			t.Helper()
+			if err != nil || got.Changed != 1 || len(got.Skipped) != 1 || got.Skipped[0].Name != "limit" ||
+				!strings.Contains(got.Skipped[0].Err.Error(), "descriptor") {
+				t.Errorf("%s: %+v, %v", what, got, err)
+			}
+		}
+		got, err := d.UndoBulk(t.Context(), ada, off.Bulk)
+		check("undone", got, err)
+		mustChange(t, d, b.ID, func(r *rules.Rule) { r.IsActive = false })
+		got, err = d.EditRules(t.Context(), ada, both, func(r *rules.Rule) { r.IsActive = true })
+		check("switched on", got, err)
 	})
 }
 
