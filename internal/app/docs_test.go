@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 )
 
 var (
@@ -62,7 +63,7 @@ func request(t *testing.T, n *node, command string) *http.Request {
 			method = args[i]
 		case "-d":
 			i++
-			body = args[i]
+			body = strings.ReplaceAll(args[i], "$ends", time.Now().Add(time.Hour).UTC().Format(time.RFC3339))
 			if method == http.MethodGet {
 				method = http.MethodPost
 			}
@@ -128,7 +129,7 @@ func differs(path string, page, got any) string {
 func TestDocs_EveryCurlWorks(t *testing.T) {
 	t.Parallel()
 	const quickStart = "docs/http.md"
-	for _, page := range []string{"README.md", quickStart, "docs/http-checks.md", "docs/http-counters.md",
+	for _, page := range []string{"README.md", quickStart, "docs/alerts.md", "docs/http-checks.md", "docs/http-counters.md",
 		"docs/http-figures.md", "docs/http-gateways.md", "docs/http-rules.md"} {
 		t.Run(page, func(t *testing.T) {
 			text, err := os.ReadFile("../../" + page)
