@@ -111,19 +111,25 @@ func messages(t *testing.T) (logged map[string]string, others []string) {
 	return logged, slices.Compact(others)
 }
 
-// logCall is the message of a call that logs a line.
+// logCall is the message of a call that logs a line: one on a variable named like a logger, or one of level debug,
+// info or warn with a constant text on any variable.
 func logCall(n ast.Node) (ast.Expr, bool) {
 	call, ok := n.(*ast.CallExpr)
 	if !ok {
 		return nil, false
 	}
 	f, ok := call.Fun.(*ast.SelectorExpr)
-	if !ok || !regexp.MustCompile(`(?i)log(ger)?$`).MatchString(lastName(f.X)) {
+	if !ok {
 		return nil, false
 	}
 	at, ok := map[string]int{"Debug": 0, "Info": 0, "Warn": 0, "Error": 0, "DebugContext": 1, "InfoContext": 1,
 		"WarnContext": 1, "ErrorContext": 1, "Log": 2, "LogAttrs": 2}[f.Sel.Name]
 	if !ok || len(call.Args) <= at {
+		return nil, false
+	}
+	_, constant := literal(call.Args[at])
+	named := regexp.MustCompile(`(?i)log(ger)?$`).MatchString(lastName(f.X))
+	if !named && (!constant || !slices.Contains([]string{"Debug", "Info", "Warn"}, f.Sel.Name)) {
 		return nil, false
 	}
 	return call.Args[at], true

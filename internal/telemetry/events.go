@@ -190,6 +190,8 @@ var events = []Event{
 		"SLUICE_DECISION_LOG_MAX_BYTES", "records_not_rotated", "See to the disk and the rights of its directory."},
 	{"earlier files of the decision log cannot be compressed or removed", "records_files_kept",
 		"See to the disk and the rights of its directory, or it fills up."},
+	{"the decision log is closed", "records_closed", "The node stopped. The attributes say how many events the log of " +
+		"this sink has produced, delivered and dropped, and of how many Kafka's answer is not known."},
 	{"the node stopped before Kafka took all events of the decision log", "records_unsent", "See to the brokers. The " +
 		"attribute dropped is the number of events that are lost."},
 	{"traces are closed", "traces_closed", ""},
