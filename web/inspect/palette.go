@@ -109,7 +109,7 @@ func (p *Pages) typedShadow(v *kit.Visit, text string) (hits []Hit, missing stri
 		}
 	}
 	if hits == nil {
-		return nil, "No active enforced rule has this in its name."
+		return nil, "No active enforced rule without a candidate has this in its name."
 	}
 	return hits[:min(len(hits), foundActs)], ""
 }
@@ -117,12 +117,12 @@ func (p *Pages) typedShadow(v *kit.Visit, text string) (hits []Hit, missing stri
 // typedFacts offers the form of Explain, filled in from facts such as "user:42 POST /v1/charges". Credentials are left
 // out, because they must not be in an address.
 func typedFacts(text string) (hits []Hit, missing string) {
-	q, left := url.Values{}, false
+	q, label, left := url.Values{}, "Explain", false
 	for word := range strings.FieldsSeq(text) {
 		name, value, named := strings.Cut(word, ":")
 		fact := strings.ToLower(name)
 		switch {
-		case strings.HasPrefix(word, "/"):
+		case strings.HasPrefix(word, "/") && !redact.Within(word):
 			q.Set("route", word)
 		case !named && isMethod(word):
 			q.Set("method", word)
@@ -132,12 +132,14 @@ func typedFacts(text string) (hits []Hit, missing string) {
 		case slices.Contains(namedFacts, fact) && value != "" && !redact.Within(value):
 			q.Set(fact, value)
 		default:
-			if addr, err := netip.ParseAddr(word); err == nil {
-				q.Set("ip", addr.String())
-			} else {
+			addr, err := netip.ParseAddr(word)
+			if err != nil {
 				left = true
+				continue
 			}
+			q.Set("ip", addr.String())
 		}
+		label += " " + word
 	}
 	if left {
 		missing = "Explain leaves out what is no fact that it may have in an address. Complete the form."
@@ -145,7 +147,7 @@ func typedFacts(text string) (hits []Hit, missing string) {
 	if len(q) == 0 {
 		return nil, "Type facts behind it, such as explain user:42 POST /v1/charges."
 	}
-	return []Hit{{"Explain " + text, kit.PathExplain + "?" + q.Encode(), "", "search-code"}}, missing
+	return []Hit{{label, kit.PathExplain + "?" + q.Encode(), "", "search-code"}}, missing
 }
 
 // isMethod reports whether a word is a method in upper case.

@@ -9,6 +9,7 @@ import (
 	"sluice/internal/access"
 	"sluice/internal/history"
 	"sluice/rules"
+	"sluice/rules/redact"
 	"sluice/web/kit"
 	"sluice/web/view"
 )
@@ -149,14 +150,15 @@ func actions(v *kit.Visit, words string) (hits []Hit) {
 	return hits
 }
 
-// requestHits are about a request, such as "POST /v1/charges" or "/v1/charges".
+// requestHits are about a request, such as "POST /v1/charges" or "/v1/charges". There are none for a route with a
+// credential, because that must not be in an address.
 func requestHits(text string) []Hit {
 	method, route, found := strings.Cut(text, " ")
 	if !found {
 		method, route = "", text
 	}
 	if route = strings.TrimSpace(route); !strings.HasPrefix(route, "/") || strings.Contains(route, " ") ||
-		method != "" && !isMethod(method) {
+		method != "" && !isMethod(method) || redact.Within(route) {
 		return nil
 	}
 	hits := []Hit{

@@ -60,14 +60,16 @@ func TestSearch_ActionsCanBeTyped(t *testing.T) {
 		"block global":                 {"No active rule counts such a key."},
 		"explain user:42 ip:203.0.113.7 attr:tenant:a=b POST /v1/charges": {`href="/console/explain?` +
 			`attribute=tenant%3Da%3Db&amp;ip=203.0.113.7&amp;method=POST&amp;route=%2Fv1%2Fcharges&amp;user=42"`},
-		"explain 203.0.113.7 nonsense": {`href="/console/explain?ip=203.0.113.7"`, "Explain leaves out"},
-		"explain user:sk_live_abcdef":  {"Type facts behind it"},
-		"shadow per-user charges":      {rule + `1/turn?to=shadow"`, "Switch charges-per-user to shadow mode"},
-		"shadow tighter-charges":       {"No active enforced rule has this in its name."},
-		"shadow logins-per-address":    {"No active enforced rule has this in its name."},
-		"shadow legacy-api":            {"No active enforced rule has this in its name."},
-		"open audit":                   {`href="/console/audit"`},
-		"new rule":                     {`href="/console/rules/new"`},
+		"explain 203.0.113.7 nonsense":         {`href="/console/explain?ip=203.0.113.7"`, "Explain leaves out"},
+		"explain user:sk_live_abcdef":          {"Type facts behind it"},
+		"explain user:7 /reset/sk_live_abcdef": {`href="/console/explain?user=7"`, "Explain leaves out"},
+		"GET /reset/sk_live_abcdef":            {"Nothing found"},
+		"shadow per-user charges":              {rule + `1/turn?to=shadow"`, "Switch charges-per-user to shadow mode"},
+		"shadow tighter-charges":               {"No active enforced rule without a candidate has this in its name."},
+		"shadow logins-per-address":            {"No active enforced rule without a candidate has this in its name."},
+		"shadow legacy-api":                    {"No active enforced rule without a candidate has this in its name."},
+		"open audit":                           {`href="/console/audit"`},
+		"new rule":                             {`href="/console/rules/new"`},
 	} {
 		page := b.Post("/console/search", url.Values{"q": {text}})
 		if page.Code != http.StatusOK || !page.Has(want...) {
