@@ -415,7 +415,11 @@ func (p *Pages) Feed(v *kit.Visit) kit.Feed {
 // disconnect deletes the profile of a gateway that has not asked yet, and revokes its token.
 func (p *Pages) disconnect(v *kit.Visit) error {
 	name := v.Param("name")
-	err := p.Gateways.Disconnect(v.Ctx, v.Actor(), name)
+	was, err := p.Gateways.Connection(v.Ctx, name)
+	if err != nil {
+		return err
+	}
+	err = p.Gateways.Disconnect(v.Ctx, v.Actor(), name)
 	if errors.Is(err, profile.ErrAsked) {
 		return &kit.Problem{Status: http.StatusConflict, Title: "The gateway is in use",
 			Detail: "A request has come with the profile " + name + ", so nothing was removed. To end its use, delete the " +
@@ -426,7 +430,11 @@ func (p *Pages) disconnect(v *kit.Visit) error {
 	}
 	p.waitForBoth(v)
 	p.Logger.Info("removed a gateway that never asked", "name", name, "by", v.User.Name)
-	v.Flash("Profile and token of %s removed.", name)
+	if was.TokenID == 0 {
+		v.Flash("Profile %s removed.", name)
+	} else {
+		v.Flash("Profile and token of %s removed.", name)
+	}
 	return v.SeeOther(kit.PathConnect)
 }
 

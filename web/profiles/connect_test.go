@@ -193,6 +193,18 @@ func TestDisconnect_RemovesBothUntilTheFirstRequest(t *testing.T) {
 	}
 }
 
+func TestDisconnect_SaysWhatItRemoved(t *testing.T) {
+	for gateway, want := range map[string]string{"nginx": "Profile and token of edge removed.",
+		"traefik": "Profile edge removed."} {
+		b := webtest.Start(t, webtest.Empty).As(access.RoleAdmin)
+		b.Post("/console/connect", connectForm(gateway))
+		b.Post("/console/profiles/edge/disconnect", nil)
+		if page := b.Get("/console/connect"); !page.Has(want) {
+			t.Errorf("%s: the page lacks %q\n%s", gateway, want, page.Body)
+		}
+	}
+}
+
 func TestConnect_BeginsWithWhatFits(t *testing.T) {
 	w := webtest.Start(t, webtest.Empty)
 	b := w.As(access.RoleAdmin)
