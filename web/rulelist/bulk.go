@@ -263,21 +263,23 @@ func (p *Pages) bulkExport(v *kit.Visit, back string, ticked []int64, all bool) 
 var errSeen = &kit.Problem{Status: http.StatusBadRequest, Title: "Invalid form",
 	Detail: "The form does not match the page. Select the rules again."}
 
-// readSeen reads the versions that the page carries: "7.3 9.1" is version 3 of rule 7 and version 1 of rule 9.
+// readSeen reads the versions that the page carries, each rule once: "7.3 9.1" is version 3 of rule 7 and version 1 of
+// rule 9.
 func readSeen(text string) ([]rules.SeenVersion, error) {
 	words := strings.Fields(text)
 	if len(words) == 0 || len(words) > rules.MaxBulk {
 		return nil, errSeen
 	}
-	out := make([]rules.SeenVersion, len(words))
+	out, known := make([]rules.SeenVersion, len(words)), map[int64]bool{}
 	for i, w := range words {
 		id, version, _ := strings.Cut(w, ".")
 		var errs [2]error
 		out[i].ID, errs[0] = strconv.ParseInt(id, 10, 64)
 		out[i].Version, errs[1] = strconv.ParseInt(version, 10, 64)
-		if errors.Join(errs[:]...) != nil || out[i].Version < 1 {
+		if errors.Join(errs[:]...) != nil || out[i].Version < 1 || known[out[i].ID] {
 			return nil, errSeen
 		}
+		known[out[i].ID] = true
 	}
 	return out, nil
 }

@@ -141,7 +141,7 @@ func TestBulkAll_AsksThenChangesWhatIsAsItWasSeen(t *testing.T) {
 func TestBulkAll_IsBoundedAndRefusesNonsense(t *testing.T) {
 	w := webtest.Start(t, webtest.Full)
 	b := w.As(access.RoleEditor)
-	for _, seen := range []string{"1", "x.1", "1.x", "1.1.1", "-", strings.Repeat("1.1 ", rules.MaxBulk+1)} {
+	for _, seen := range []string{"1", "x.1", "1.x", "1.1.1", "1.1 1.1", "-", strings.Repeat("1.1 ", rules.MaxBulk+1)} {
 		if page := b.Post("/console/rules/bulk",
 			url.Values{"act": {"off"}, "seen": {seen}}); page.Code != http.StatusBadRequest {
 			t.Errorf("%.20q: %d", seen, page.Code)
