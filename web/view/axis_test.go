@@ -95,3 +95,14 @@ func TestTimes_AreFewRoundAndWithinTheRange(t *testing.T) {
 		}
 	})
 }
+
+func TestTimes_LabelsAtTheEndsStayWithinTheChart(t *testing.T) {
+	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	axis, kinds := Times{From: noon.Add(-5 * time.Minute), To: noon}, []string{}
+	for i, at := range axis.Ticks() {
+		kinds = append(kinds, axis.kind(i, at))
+	}
+	if got := strings.Join(kinds, ", "); got != "start, middle odd, middle, middle odd, middle, end odd" {
+		t.Error(got)
+	}
+}
