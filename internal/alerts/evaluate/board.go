@@ -24,6 +24,8 @@ type Board struct {
 	now     func() time.Time
 	trouble *trouble.Registry
 	read    atomic.Pointer[boardRead]
+	// begun counts the reads that were begun. One that ends after a later one is not used.
+	begun atomic.Int64
 }
 
 // BoardStore is the rule database. Errors wrap rules.ErrUnavailable. It is safe for concurrent use.
@@ -35,6 +37,7 @@ type BoardStore interface {
 
 // boardRead is the result of one read. It is immutable.
 type boardRead struct {
+	turn   int64 // of begun
 	at     time.Time
 	active []alerts.Event
 	// waiting is the number of active conditions that nobody has acknowledged or silenced.
@@ -59,23 +62,24 @@ func (b *Board) Run(ctx context.Context) {
 func (b *Board) Refresh(ctx context.Context) {
 	limited, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
+	turn := b.begun.Add(1)
 	stored, err := b.store.AlertStates(limited)
 	var silences []alerts.Silence
 	if err == nil {
 		silences, err = b.store.Silences(limited)
 	}
 	if err == nil {
-		b.set(stored, silences)
+		b.set(turn, stored, silences)
 	}
 	if ctx.Err() == nil {
 		b.trouble.Note(unread, "", err)
 	}
 }
 
-func (b *Board) set(stored []alerts.State, silences []alerts.Silence) {
+func (b *Board) set(turn int64, stored []alerts.State, silences []alerts.Silence) {
 	now := b.now()
 	states := LoadStates(stored, now)
-	out := &boardRead{at: now, active: states.active(maxActive), kinds: map[alerts.Kind]int{}}
+	out := &boardRead{turn: turn, at: now, active: states.active(maxActive), kinds: map[alerts.Kind]int{}}
 	for i := range out.active {
 		if out.active[i].Mark(silences, now); !out.active[i].Handled() {
 			out.waiting++
@@ -86,7 +90,12 @@ func (b *Board) set(stored []alerts.State, silences []alerts.Silence) {
 			out.kinds[s.Subject.Kind]++
 		}
 	}
-	b.read.Store(out)
+	for {
+		was := b.read.Load()
+		if was != nil && was.turn > turn || b.read.CompareAndSwap(was, out) {
+			return
+		}
+	}
 }
 
 // Active returns the active conditions, at most 1,000: first conditions of all nodes, then of rules, then of keys, each

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -218,4 +219,46 @@ func TestBoard_CountsWhatNobodyHandled(t *testing.T) {
 			pass(time.Minute)
 		}
 	})
+}
+
+// slowDesk answers the first question for silences when it may, with what they were when it was asked.
+type slowDesk struct {
+	*desk
+	again      atomic.Bool
+	asked, may chan struct{}
+}
+
+func (d *slowDesk) Silences(ctx context.Context) ([]alerts.Silence, error) {
+	list, err := d.desk.Silences(ctx)
+	if !d.again.Swap(true) {
+		close(d.asked)
+		<-d.may
+	}
+	return list, err
+}
+
+// A read that began before a silence was stored, and that ends after the Board has read the silence, hides nothing.
+func TestBoard_ASlowReadDoesNotReplaceALaterOne(t *testing.T) {
+	tb := newTable(t)
+	tb.report("a", alerts.On, usageOf("user:1"), used)
+	d := &slowDesk{desk: &desk{states: map[string]alerts.State{}}, asked: make(chan struct{}), may: make(chan struct{})}
+	for _, s := range tb.evaluate(time.Second).Changes.States {
+		d.states[s.Subject] = s
+	}
+	b := NewBoard(d, func() time.Time { return noon }, nil)
+	var slow sync.WaitGroup
+	slow.Go(func() { b.Refresh(t.Context()) })
+	<-d.asked
+	d.mu.Lock()
+	d.silences = []alerts.Silence{silence("user:1", time.Hour)}
+	d.mu.Unlock()
+	b.Refresh(t.Context())
+	if b.Waiting() != 0 || len(b.Active()) != 1 {
+		t.Fatalf("%d of %d wait after the silence", b.Waiting(), len(b.Active()))
+	}
+	close(d.may)
+	slow.Wait()
+	if b.Waiting() != 0 {
+		t.Errorf("%d wait after a slow read of before the silence", b.Waiting())
+	}
 }
