@@ -249,9 +249,12 @@ func (e *evaluation) tell(name, state string) {
 	s.Told = state
 	if state == alerts.On {
 		event.Data.Suppressed = s.Counted
-		s.ToldAt, s.Counted = e.Now.UnixMilli(), 0
+		s.ToldAt = e.Now.UnixMilli()
 		s.Muted = e.muted(s)
 		event.Silenced = s.Muted
+		if !s.Muted { // else the next message says how many
+			s.Counted = 0
+		}
 	} else {
 		event.Data = dataOf(s, state, &Details{RuleID: e.Rules[s.Subject.Rule],
 			Numbers: map[string]int64{"seconds": max(0, e.Now.UnixMilli()-s.Since) / 1000}})

@@ -98,6 +98,31 @@ func TestSilence_DoesNotBeginAQuietTimeForLater(t *testing.T) {
 	tb.step(t, alerts.On, "user:1", time.Second) // a message was sent, so the quiet time counts again
 }
 
+// The message that is sent after a silence says how many alerts were only counted before: no other message said so.
+func TestSilence_KeepsWhatWasCounted(t *testing.T) {
+	tb := newTable(t)
+	tb.step(t, alerts.On, "user:1", time.Second, alerts.On)
+	tb.step(t, alerts.Off, "user:1", time.Second, alerts.Off)
+	for range 2 {
+		tb.step(t, alerts.On, "user:1", time.Second)
+		tb.step(t, alerts.Off, "user:1", time.Second)
+	}
+	tb.step(t, alerts.On, "user:1", time.Second)
+	tb.facts.Silences = []alerts.Silence{silence("", time.Hour)}
+	tb.step(t, "", "", quiet) // would be sent now
+	tb.restart()
+	tb.facts.Silences = nil
+	r := tb.step(t, "", "", time.Second, alerts.On)
+	if n := body(t, &r.Changes.Messages[0]).Data.Suppressed; n != 2 {
+		t.Errorf("the message says that %d were not sent, want 2", n)
+	}
+	tb.step(t, alerts.Off, "user:1", time.Second, alerts.Off)
+	r = tb.step(t, alerts.On, "user:1", quiet, alerts.On)
+	if n := body(t, &r.Changes.Messages[0]).Data.Suppressed; n != 0 {
+		t.Errorf("the next one says %d again", n)
+	}
+}
+
 // A silence that is deleted, or whose alerts are others, does not count.
 func TestSilence_CoversWhatItNames(t *testing.T) {
 	s := alerts.Subject{Kind: alerts.KindKeyUsage, Rule: "charges", Key: "user:1", Level: "80"}

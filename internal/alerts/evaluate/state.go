@@ -41,7 +41,7 @@ type subject struct {
 	ToldAt int64  `json:"told_at,omitempty"`
 	// Muted: the last event with On was not sent, because the subject was silenced or acknowledged.
 	Muted bool `json:"muted,omitempty"`
-	// Counted is the number of alerts since ToldAt without an event.
+	// Counted is the number of alerts without an event since the last event with On that was sent.
 	Counted int64 `json:"counted,omitempty"`
 	// Data describes the active condition, or the last one. Its numbers were true at Figures (ms), and the node By
 	// reported them.
