@@ -26,19 +26,7 @@ func (d *DB) UndoBulk(ctx context.Context, actor rules.Actor, bulk int64) (rules
 		out = rules.BulkResult{Bulk: c.version}
 		c.bulk = &bulkEntry{action: actionRollback}
 		err := eachUndone(c.tx, bulk, &out, func(e *edits) error {
-			admitted := edits{}
-			for i := range e.is {
-				err := c.admit(&e.was[i], &e.is[i])
-				if errors.As(err, new(*field.ValidationError)) {
-					out.Skip(e.was[i].ID, e.was[i].Name, err)
-					continue
-				}
-				if err != nil {
-					return err
-				}
-				admitted.add(&e.was[i], &e.is[i])
-			}
-			free, err := c.withoutTaken(&admitted, &out)
+			free, err := c.allowed(e, &out)
 			if err != nil {
 				return err
 			}
@@ -53,6 +41,23 @@ func (d *DB) UndoBulk(ctx context.Context, actor rules.Actor, bulk int64) (rules
 	return bulkResult(out, err)
 }
 
+// allowed returns the edits without those whose rules are no longer allowed, which it reports in out.
+func (c *change) allowed(e *edits, out *rules.BulkResult) (edits, error) {
+	admitted := edits{}
+	for i := range e.is {
+		err := c.admit(&e.was[i], &e.is[i])
+		if errors.As(err, new(*field.ValidationError)) {
+			out.Skip(e.was[i].ID, e.was[i].Name, err)
+			continue
+		}
+		if err != nil {
+			return edits{}, err
+		}
+		admitted.add(&e.was[i], &e.is[i])
+	}
+	return c.withoutTaken(&admitted, out)
+}
+
 // PlanUndo returns what UndoBulk would do now, with a sample of up to most rules. Errors: as of UndoBulk.
 func (d *DB) PlanUndo(ctx context.Context, bulk int64, most int) (rules.UndoPlan, error) {
 	timeout, err := d.bulkTimeout(ctx, bulk)
@@ -62,13 +67,19 @@ func (d *DB) PlanUndo(ctx context.Context, bulk int64, most int) (rules.UndoPlan
 	var out rules.UndoPlan
 	err = d.snapshot(ctx, timeout, func(tx *gorm.DB) error {
 		out = rules.UndoPlan{}
+		c := &change{tx: tx} // which writes nothing
 		return eachUndone(tx, bulk, &out.BulkResult, func(e *edits) error {
-			out.Changed += len(e.is)
-			for i := range e.is {
+			free, err := c.allowed(e, &out.BulkResult)
+			if err != nil {
+				return err
+			}
+			out.Changed += len(free.is)
+			for i := range free.is {
 				if len(out.Sample) == most {
 					break
 				}
-				out.Sample = append(out.Sample, rules.UndoneRule{Rule: e.was[i], Changes: rules.Diff(&e.was[i], &e.is[i])})
+				out.Sample = append(out.Sample,
+					rules.UndoneRule{Rule: free.was[i], Changes: rules.Diff(&free.was[i], &free.is[i])})
 			}
 			return nil
 		})

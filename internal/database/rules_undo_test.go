@@ -266,6 +266,11 @@ func TestUndoBulk_SkipsWhatIsNoLongerAllowed(t *testing.T) {
 		if err := d.Pools().Delete(t.Context(), ada, "shop", pool.Version); err != nil {
 			t.Fatal(err)
 		}
+		plan, err := d.PlanUndo(t.Context(), done.Bulk, 10)
+		if err != nil || plan.Changed != 1 || len(plan.Skipped) != 1 || len(plan.Sample) != 1 ||
+			plan.Sample[0].Rule.Name != "plain" {
+			t.Errorf("the plan is %+v, %v", plan, err)
+		}
 		got, err := d.UndoBulk(t.Context(), ada, done.Bulk)
 		if err != nil || got.Changed != 1 || len(got.Skipped) != 1 || got.Skipped[0].Name != "pooled" ||
 			!strings.Contains(got.Skipped[0].Err.Error(), "pool") {
@@ -293,6 +298,8 @@ func TestBulk_SkipsADescriptorThatIsTaken(t *testing.T) {
 				t.Errorf("%s: %+v, %v", what, got, err)
 			}
 		}
+		plan, err := d.PlanUndo(t.Context(), off.Bulk, 10)
+		check("planned", plan.BulkResult, err)
 		got, err := d.UndoBulk(t.Context(), ada, off.Bulk)
 		check("undone", got, err)
 		mustChange(t, d, b.ID, func(r *rules.Rule) { r.IsActive = false })
