@@ -59,7 +59,7 @@ const goneAfter = 15 * time.Second
 // Evaluate decides which events and messages are sent. It is pure and changes neither of its arguments.
 func Evaluate(states *States, f *Facts) Result {
 	e := evaluation{Facts: f, states: states.clone(), changed: map[string]bool{}, owned: map[string]bool{},
-		counts: Counts{Ignored: map[alerts.Kind]int64{}}}
+		full: map[alerts.Kind]bool{}, counts: Counts{Ignored: map[alerts.Kind]int64{}}}
 	maps.Copy(e.changed, states.unsaved)
 	e.correctClock()
 	for i := range f.Reports {
@@ -96,6 +96,8 @@ type evaluation struct {
 	events         []alerts.Event
 	read           []int64
 	counts         Counts
+	// full are the kinds without room, as all their subjects are on: each further sighting would look at all of them.
+	full map[alerts.Kind]bool
 	// refreshed counts the conditions whose figures were renewed.
 	refreshed int
 	// over are the names of conditions that figures found to be over.
@@ -177,8 +179,11 @@ func (e *evaluation) see(s *Sighting) {
 
 // room makes room for another subject of a kind, if it can: by forgetting one that is over, the oldest.
 func (e *evaluation) room(kind alerts.Kind) bool {
-	if e.states.ofKind[kind] < maxSubjects {
+	switch {
+	case e.states.ofKind[kind] < maxSubjects:
 		return true
+	case e.full[kind]:
+		return false
 	}
 	oldest := ""
 	for name, s := range e.states.subjects {
@@ -187,6 +192,7 @@ func (e *evaluation) room(kind alerts.Kind) bool {
 		}
 	}
 	if oldest == "" {
+		e.full[kind] = true
 		return false
 	}
 	e.states.remove(oldest)
@@ -217,6 +223,7 @@ func (e *evaluation) settle(name string, by *Sighting) {
 	case !on && s.On:
 		s = e.edit(name)
 		s.On = false
+		delete(e.full, s.Subject.Kind)
 		if s.Told == alerts.On {
 			e.tell(name, alerts.Off)
 		}

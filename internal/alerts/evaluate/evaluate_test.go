@@ -530,3 +530,24 @@ func TestEvaluate_RegionsInWords(t *testing.T) {
 		}
 	}
 }
+
+// While all subjects of a kind are on, only the first further sighting looks at them for room: 10,000 tokens that expire
+// soon are seen every second. A subject that ends makes room in the same evaluation.
+func TestEvaluate_LooksForRoomOnce(t *testing.T) {
+	tb := newTable(t)
+	for i := range maxSubjects {
+		tb.report("a", alerts.On, usageOf(fmt.Sprint(i)), used)
+	}
+	states := tb.evaluate(time.Second).States
+	e := evaluation{Facts: &tb.facts, states: states.clone(), changed: map[string]bool{}, owned: map[string]bool{},
+		full: map[alerts.Kind]bool{}, counts: Counts{Ignored: map[alerts.Kind]int64{}}}
+	e.see(&Sighting{Subject: usageOf("more"), State: alerts.On, Node: "a"})
+	if !e.full[alerts.KindKeyUsage] || e.counts.Ignored[alerts.KindKeyUsage] != 1 {
+		t.Errorf("a further one: full is %v, ignored %v", e.full, e.counts.Ignored)
+	}
+	e.see(&Sighting{Subject: usageOf("7"), State: alerts.Off, Node: "a"})
+	e.see(&Sighting{Subject: usageOf("more"), State: alerts.On, Node: "a"})
+	if name := usageOf("more").String(); e.states.subjects[name] == nil {
+		t.Error("no room after one has ended")
+	}
+}
