@@ -118,18 +118,20 @@ func TestRiseOf_NamesTheEditBeforeTheRise(t *testing.T) {
 	}
 }
 
-// Around leaves out the step that contains the edit, and what an earlier edit decided.
+// Around leaves out the step that contains the edit, and what other edits decided.
 func TestAround_LeavesOutTheEditItself(t *testing.T) {
 	e := attention.Edit{At: now.Add(5 * time.Second)}
 	var points []history.Point
 	for at := now.Add(-20 * time.Minute); at.Before(now.Add(20 * time.Minute)); at = at.Add(10 * time.Second) {
 		points = append(points, history.Point{At: at, Figures: history.Figures{Allowed: 1, Denied: 1}})
 	}
-	before, soon := attention.Around(&e, time.Time{}, points, 10*time.Second)
+	before, soon := attention.Around(&e, time.Time{}, time.Time{}, points, 10*time.Second)
 	if before != (attention.Counts{Requests: 118, Denied: 59}) || soon != (attention.Counts{Requests: 118, Denied: 59}) {
 		t.Errorf("before %+v, soon %+v", before, soon)
 	}
-	if before, _ = attention.Around(&e, now.Add(-time.Minute), points, 10*time.Second); before.Requests != 10 {
-		t.Errorf("after an earlier edit: %+v", before)
+	earlier, later := now.Add(-time.Minute), now.Add(time.Minute)
+	before, soon = attention.Around(&e, earlier, later, points, 10*time.Second)
+	if before.Requests != 10 || soon.Requests != 10 {
+		t.Errorf("between two edits: before %+v, soon %+v", before, soon)
 	}
 }

@@ -186,16 +186,19 @@ func (r *Reader) edited(ctx context.Context, rule *rules.Rule, l *history.RuleLi
 		if age > EditsOf {
 			break
 		}
-		var earlier time.Time
+		var earlier, later time.Time
 		if i+1 < len(known.edits) {
 			earlier = known.edits[i+1].At
+		}
+		if i > 0 {
+			later = known.edits[i-1].At
 		}
 		was := known.around[e.Version]
 		switch {
 		case was.fixed || !was.read.IsZero() && now.Sub(was.read) < rereadAfter:
 			e.Before, e.Soon = was.before, was.soon
 		case age < recently:
-			e.Before, e.Soon = Around(&e.Edit, earlier, l.Tens, tens)
+			e.Before, e.Soon = Around(&e.Edit, earlier, later, l.Tens, tens)
 		case now.Sub(r.failed) < retryAfter:
 			return out, rules.ErrUnavailable
 		default:
@@ -208,7 +211,7 @@ func (r *Reader) edited(ctx context.Context, rule *rules.Rule, l *history.RuleLi
 				r.failed = r.Now() // the read may have taken long
 				return out, err
 			}
-			e.Before, e.Soon = Around(&e.Edit, earlier, answer.Series[0].Points, step)
+			e.Before, e.Soon = Around(&e.Edit, earlier, later, answer.Series[0].Points, step)
 			known.around[e.Version] = around{e.Before, e.Soon, now, age > compared+late}
 		}
 		e.Now, e.Young = nowOf(&e.Edit, l, now), e.IsYoung(now)

@@ -176,10 +176,13 @@ func AroundOf(e *Edit, now time.Time) (from, to time.Time, step time.Duration) {
 	return from, to, step
 }
 
-// Around adds up the points of a step before and after an edit. earlier is the time of the edit before it, zero for
-// none. Points that contain the edit count as neither.
-func Around(e *Edit, earlier time.Time, points []history.Point, step time.Duration) (before, soon Counts) {
+// Around adds up the points of a step before and after an edit. earlier and later are the times of the edits next to
+// it, zero for none: what they decided is not counted. Points that contain the edit count as neither.
+func Around(e *Edit, earlier, later time.Time, points []history.Point, step time.Duration) (before, soon Counts) {
 	from, until := e.At.Add(-compared), e.At.Add(settles+compared)
+	if !later.IsZero() && later.Before(until) {
+		until = later
+	}
 	if earlier.Add(settles).After(from) {
 		from = earlier.Add(settles)
 	}

@@ -161,13 +161,16 @@ func (d *Doctor) edited(r *rules.Rule, edits []attention.Edit,
 	last, _ := read(history.Query{Rule: r.Name, From: d.Now.Add(-justNow), To: d.Now, Step: time.Second})
 	for i := range edits {
 		e := attention.Edited{Edit: edits[i], Now: attention.After(&edits[i], last), Young: edits[i].IsYoung(d.Now)}
-		var earlier time.Time
+		var earlier, later time.Time
 		if i+1 < len(edits) {
 			earlier = edits[i+1].At
 		}
+		if i > 0 {
+			later = edits[i-1].At
+		}
 		from, to, step := attention.AroundOf(&e.Edit, d.Now)
 		points, _ := read(history.Query{Rule: r.Name, From: from, To: to, Step: step})
-		e.Before, e.Soon = attention.Around(&e.Edit, earlier, points, step)
+		e.Before, e.Soon = attention.Around(&e.Edit, earlier, later, points, step)
 		out = append(out, e)
 	}
 	return out

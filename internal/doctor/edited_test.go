@@ -109,6 +109,20 @@ func TestDoctor_CountsSinceAnEditYoungerThanAMinute(t *testing.T) {
 	}
 }
 
+// A rule was disabled for 15 seconds. What it denies since it was enabled again is not because of that.
+func TestDoctor_BlamesNoEditThatWasUndone(t *testing.T) {
+	turned := func(on bool, ago time.Duration) func(*rules.Rule) time.Duration {
+		return func(r *rules.Rule) time.Duration { r.IsActive = on; return ago }
+	}
+	p := &played{}
+	each(p, now.Add(-8*time.Minute), now.Add(-65*time.Second), 99, 1)
+	each(p, now.Add(-50*time.Second), now, 90, 10)
+	got := edited(t, p, turned(false, 65*time.Second), turned(true, 50*time.Second))
+	if slices.Contains(names(got.Findings), doctor.DeniesMore) {
+		t.Errorf("%+v", got.Findings)
+	}
+}
+
 func TestDoctor_NamesNoEditWithoutARise(t *testing.T) {
 	cut, words := limitCut(2*time.Minute), described(2*time.Minute)
 	for name, tt := range map[string]struct {
