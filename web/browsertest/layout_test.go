@@ -153,6 +153,14 @@ func TestLayout_ARequestIsALine(t *testing.T) {
 			t.Errorf("%s: a line is %v pixels high", path, high)
 		}
 	}
+	// The longest answer keeps its time.
+	if got := value[float64](t, tab, `(() => {
+		const cell = document.querySelector('.denials td[data-label="Answer"]');
+		cell.innerHTML = '<span class="badge bad">429, banned</span><span class="sub">retry in 14 min 57 s</span>';
+		return cell.querySelector(".sub").getBoundingClientRect().right - cell.getBoundingClientRect().right;
+	})()`); got > 0 {
+		t.Errorf("the time of a banned client is cut by %v pixels", got)
+	}
 	const shown = `[...document.querySelectorAll(".denials tbody tr")].filter((e) => e.checkVisibility()).length`
 	try(t, tab.Go(s.url+"/console/denials"))
 	folded := value[int](t, tab, shown)
