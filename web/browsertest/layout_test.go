@@ -205,6 +205,22 @@ func TestLayout_NamesAreCutInTheMiddle(t *testing.T) {
 	}
 }
 
+// TestLayout_AddressesOfClientsAreWhole: on a phone too, the addresses next to the limit can be told apart.
+func TestLayout_AddressesOfClientsAreWhole(t *testing.T) {
+	t.Parallel()
+	s := serve(t, webtest.Full, nil)
+	tab := s.tab(t, "editor")
+	try(t, tab.Show(390, 900, false))
+	try(t, tab.Go(s.url+"/console/rules/1/edit"))
+	if got := value[float64](t, tab, `(() => {
+		const key = document.querySelector(".clients code");
+		key.textContent = "ip:255.255.255.255";
+		return key.scrollWidth - key.clientWidth;
+	})()`); got > 0 {
+		t.Errorf("the address is cut by %v pixels", got)
+	}
+}
+
 // TestLayout_ARuleIsALine: a page shows many rules at once, and on a phone each can be selected by a finger.
 func TestLayout_ARuleIsALine(t *testing.T) {
 	t.Parallel()
