@@ -249,6 +249,20 @@ func TestProblems_ColoursAreThoseOfTheConsole(t *testing.T) {
 			t.Errorf("the console has no %s", token)
 		}
 	}
+	mark, err := os.ReadFile("../web/static/mark.svg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts, err := os.ReadFile("pages/parts.html")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, fill, _ := strings.Cut(string(mark), ` fill="#`)
+	for _, want := range []string{"fill='%23" + fill[:6], `fill="#` + fill[:6]} {
+		if !strings.Contains(string(parts), want) {
+			t.Errorf("the mark of the pages is not that of the console: no %s", want)
+		}
+	}
 }
 
 func TestProblems_DocsAreWrittenFromTheTable(t *testing.T) {
