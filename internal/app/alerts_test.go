@@ -194,7 +194,7 @@ func TestAlerts_ASilencedOneIsSentAfterTheSilence(t *testing.T) {
 	if got := r.alerts(t); len(got) > 0 {
 		t.Fatalf("received %+v", got)
 	}
-	status, _ := n.send("DELETE", fmt.Sprintf("/ratelimit/silences/%v", silence["id"]), "")
+	status, _ = n.send("DELETE", fmt.Sprintf("/ratelimit/silences/%v", silence["id"]), "")
 	if status != http.StatusNoContent {
 		t.Fatalf("delete: %d", status)
 	}
