@@ -197,6 +197,11 @@ func TestGenerators_NullableOnlyBesideAType(t *testing.T) {
 		if ref.Value.Nullable && ref.Value.Type == nil {
 			t.Errorf("%s is nullable without a type", path)
 		}
+		for _, part := range ref.Value.AllOf {
+			if ref.Value.Nullable && !part.Value.Nullable {
+				t.Errorf("%s is nullable, but allOf has a part that is not, so null is not valid", path)
+			}
+		}
 	})
 }
 
