@@ -394,7 +394,7 @@ func TestToken_CreateListRotateRevokeWhileServing(t *testing.T) {
 		t.Errorf("after the rotation:\n%s", out)
 	}
 	if code, out, _ := sluice(t, "", "token", "revoke", "gateway", "--data-dir="+dir); code != exitDone ||
-		!strings.Contains(out, "(id 3) was revoked") {
+		!strings.Contains(out, "(id 3) was revoked") || !strings.Contains(out, "sluice token revoke 1\n") {
 		t.Errorf("revoke exits %d: %s", code, out)
 	}
 	if code, _, errs := sluice(t, "", "token", "revoke", "gateway", "--data-dir="+dir); code != exitError ||

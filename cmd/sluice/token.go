@@ -105,6 +105,16 @@ func (c *tokenRevokeCmd) Run(p *process) error {
 		return err
 	}
 	fmt.Fprintf(p.out, "Token %q (id %d) was revoked.\n", t.Name, t.ID)
+	list, err := app.Tokens(p.ctx, c.Storage)
+	if err != nil {
+		return err
+	}
+	for _, other := range list {
+		if v := viewOf(other, p.now()); v.Name == t.Name && v.State == "rotated" {
+			fmt.Fprintf(p.out, "Its earlier secret, with the id %d, is still valid until %s UTC. To end it now: sluice token "+
+				"revoke %d\n", v.ID, day(v.ExpiresAt), v.ID)
+		}
+	}
 	return nil
 }
 
