@@ -221,6 +221,26 @@ func TestLayout_AddressesOfClientsAreWhole(t *testing.T) {
 	}
 }
 
+// TestLayout_ButtonsOfARowStandApart, in one line on a wide screen.
+func TestLayout_ButtonsOfARowStandApart(t *testing.T) {
+	t.Parallel()
+	s := serve(t, webtest.Full, nil)
+	tab := s.tab(t, "admin")
+	try(t, tab.Show(1440, 900, false))
+	for _, path := range []string{"/console/tokens", "/console/alerts"} {
+		try(t, tab.Go(s.url+path))
+		if got := value[string](t, tab, `(() => {
+			const pairs = [...document.querySelectorAll("main td > .button + .button")];
+			return !pairs.length ? "no row has two buttons" : pairs.filter((b) => {
+				const a = b.previousElementSibling.getBoundingClientRect(), c = b.getBoundingClientRect();
+				return c.left < a.right + 2 || c.top !== a.top;
+			}).map((b) => b.ariaLabel).join(", ");
+		})()`); got != "" {
+			t.Errorf("%s: %s", path, got)
+		}
+	}
+}
+
 // TestLayout_ARuleIsALine: a page shows many rules at once, and on a phone each can be selected by a finger.
 func TestLayout_ARuleIsALine(t *testing.T) {
 	t.Parallel()
