@@ -152,6 +152,10 @@ func TestLayout_ARequestIsALine(t *testing.T) {
 		if high := value[float64](t, tab, heights); high < 20 || high > 38 {
 			t.Errorf("%s: a line is %v pixels high", path, high)
 		}
+		if got := value[int](t, tab, `[...document.querySelectorAll(".denials tbody th")].filter((e) => e.checkVisibility() &&
+			e.scrollWidth > e.clientWidth).length`); got > 0 {
+			t.Errorf("%s: %d times are cut", path, got)
+		}
 	}
 	// The longest answer keeps its time.
 	if got := value[float64](t, tab, `(() => {
