@@ -146,6 +146,13 @@ func TestLayout_ARequestIsALine(t *testing.T) {
 	try(t, tab.Show(1440, 900, false))
 	const heights = `Math.max(0, ...[...document.querySelectorAll(".denials tbody tr, .oneline tbody tr")]
 		.map((e) => e.getBoundingClientRect().height))`
+	for _, path := range []string{"/console", "/console/rules"} {
+		try(t, tab.Go(s.url+path))
+		if got := value[float64](t, tab, `Math.max(...[...document.querySelectorAll("td[data-label=Changed] time")].map((e) =>
+			e.getBoundingClientRect().right - e.closest("td").getBoundingClientRect().right))`); got > 0 {
+			t.Errorf("%s: the time of a change is cut by %v pixels", path, got)
+		}
+	}
 	for _, path := range []string{"/console", "/console/denials", "/console/requests",
 		"/console/keys?rule=charges-per-user&key=user:42"} {
 		try(t, tab.Go(s.url+path))
