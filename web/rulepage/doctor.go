@@ -47,7 +47,7 @@ func calmWords(r *doctor.Report, now time.Time) string {
 	if now.Sub(r.Same) > history.Day {
 		return "Nothing remarkable. "
 	}
-	seen := view.Count(r.Seen.Denied) + " of " + view.Plural(r.Seen.Requests, "request") + " denied"
+	seen := view.Count(r.Seen.Denied) + " of " + view.Plural(r.Seen.Requests, "request") + " denied in whole minutes"
 	if r.Seen.Requests == 0 {
 		seen = "no request"
 	}
