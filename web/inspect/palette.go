@@ -122,14 +122,16 @@ func typedFacts(text string) (hits []Hit, missing string) {
 		name, value, named := strings.Cut(word, ":")
 		fact := strings.ToLower(name)
 		switch {
-		case strings.HasPrefix(word, "/") && !redact.Within(word):
+		case redact.Within(word):
+			left = true
+		case strings.HasPrefix(word, "/"):
 			q.Set("route", word)
 		case !named && isMethod(word):
 			q.Set("method", word)
-		case fact == "attr" && strings.Contains(value, ":") && !redact.Within(value):
+		case fact == "attr" && strings.Contains(value, ":"):
 			attribute, value, _ := strings.Cut(value, ":")
 			q.Add("attribute", chars.Escape(attribute, "=")+"="+escapeValue(value))
-		case slices.Contains(namedFacts, fact) && value != "" && !redact.Within(value):
+		case slices.Contains(namedFacts, fact) && value != "":
 			q.Set(fact, value)
 		default:
 			addr, err := netip.ParseAddr(word)

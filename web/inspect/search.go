@@ -150,15 +150,15 @@ func actions(v *kit.Visit, words string) (hits []Hit) {
 	return hits
 }
 
-// requestHits are about a request, such as "POST /v1/charges" or "/v1/charges". There are none for a route with a
-// credential, because that must not be in an address.
+// requestHits are about a request, such as "POST /v1/charges" or "/v1/charges". There are none for a request with a
+// credential, because a link would put it in an address.
 func requestHits(text string) []Hit {
 	method, route, found := strings.Cut(text, " ")
 	if !found {
 		method, route = "", text
 	}
 	if route = strings.TrimSpace(route); !strings.HasPrefix(route, "/") || strings.Contains(route, " ") ||
-		method != "" && !isMethod(method) || redact.Within(route) {
+		method != "" && !isMethod(method) || redact.Within(text) {
 		return nil
 	}
 	hits := []Hit{

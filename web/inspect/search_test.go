@@ -64,6 +64,8 @@ func TestSearch_ActionsCanBeTyped(t *testing.T) {
 		"explain user:sk_live_abcdef":          {"Type facts behind it"},
 		"explain user:7 /reset/sk_live_abcdef": {`href="/console/explain?user=7"`, "Explain leaves out"},
 		"GET /reset/sk_live_abcdef":            {"Nothing found"},
+		"POST /v1/a?b=sk_live_abcdef":          {"Nothing found"},
+		"explain user:42 AKIAABCDEFGHIJKLMNOP": {`href="/console/explain?user=42"`, "Explain leaves out"},
 		"shadow per-user charges":              {rule + `1/turn?to=shadow"`, "Switch charges-per-user to shadow mode"},
 		"shadow tighter-charges":               {"No active enforced rule without a candidate has this in its name."},
 		"shadow logins-per-address":            {"No active enforced rule without a candidate has this in its name."},
