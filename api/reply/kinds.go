@@ -31,11 +31,11 @@ var kinds = [kindCount]Description{
 	NotFound: {
 		Name: "not-found", Status: 404, Title: "Not found",
 		Meaning: "The path, or what it names, does not exist.",
-		Cause: "The rule, version, override, pool, profile or webhook was deleted or never existed, the path is " +
-			"misspelt, or this node does not serve it.",
+		Cause: "The rule, version, override, pool, profile, webhook or silence was deleted or never existed, the " +
+			"path is misspelt, or this node does not serve it.",
 		Action: "Check the path against openapi.yaml, and list the objects to find the id or the name. Do not " +
 			"repeat the request.",
-		Example: `"detail":"The rule, version, override, pool, profile or webhook does not exist."`,
+		Example: `"detail":"The rule, version, override, pool, profile, webhook or silence does not exist."`,
 	},
 	Method: {
 		Name: "method-not-allowed", Status: 405, Title: "Method not allowed",

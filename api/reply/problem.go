@@ -80,7 +80,7 @@ func ProblemOf(err error) (*Problem, bool) {
 		p.Errors = invalid.Fields
 		return p, true
 	case errors.Is(err, rules.ErrNotFound):
-		return NotFound.Problem("The rule, version, override, pool, profile or webhook does not exist."), true
+		return NotFound.Problem("The rule, version, override, pool, profile, webhook or silence does not exist."), true
 	case errors.Is(err, rules.ErrNameTaken):
 		p = NameTaken.Problem("Names are unique. Choose another name.")
 		p.Errors = []field.Problem{{Field: "name", Message: "is already in use"}}
