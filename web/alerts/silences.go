@@ -149,7 +149,8 @@ func (p *Pages) readSilence(form url.Values, s *alerts.Silence) []field.Problem 
 func inputs(problems []field.Problem) []field.Problem {
 	for i := range problems {
 		if problems[i].Field == "ends_at" {
-			problems[i] = field.Problem{Field: "lasts", Message: "must be one of the offered lengths"}
+			problems[i] = field.Problem{Field: "lasts", Message: "must be one of the offered lengths; a silence that has " +
+				"ended cannot keep its end"}
 		}
 	}
 	return problems

@@ -147,3 +147,20 @@ func TestSilences_ViewersSeeThem(t *testing.T) {
 		t.Errorf("%d\n%s", page.Code, page.Body)
 	}
 }
+
+// A silence that has ended cannot keep its end, though the form offers that first. The answer says so.
+func TestSilences_AnEndedOneNeedsAnotherEnd(t *testing.T) {
+	w := webtest.Start(t, webtest.Full)
+	w.Silences.List = []alerts.Silence{{ID: 7, Kind: string(alerts.KindRuleIdle), Reason: "Old.", By: "edda", Version: 1,
+		EndsAt: new(webtest.Now.Add(-time.Hour))}}
+	b := w.As(access.RoleEditor)
+	edit := url.Values{"reason": {"New."}, "lasts": {""}, "version": {"1"}}
+	page := b.Post(silences+"/7", edit)
+	if page.Code != http.StatusUnprocessableEntity || !page.Has("a silence that has ended cannot keep its end") {
+		t.Errorf("kept the end: %d\n%s", page.Code, page.Body)
+	}
+	edit.Set("lasts", "1h")
+	if page = b.Post(silences+"/7", edit); page.Code != http.StatusSeeOther || w.Silences.List[0].Reason != "New." {
+		t.Errorf("another end: %d\n%s", page.Code, page.Body)
+	}
+}
