@@ -152,17 +152,32 @@ func (c *change) revokeLinked(id *int64) (*tokenRow, error) {
 	if err != nil {
 		return nil, err
 	}
-	valid := c.tx.Model(&tokenRow{}).Where("revoked_at IS NULL")
-	if row.ReplacedAt == nil {
-		valid = valid.Where("id = ?", *id)
-	} else {
-		valid = valid.Where("name = ? AND id >= ?", row.Name, *id)
+	ids, err := c.rotatedTo(row)
+	if err != nil {
+		return nil, err
 	}
-	res := valid.UpdateColumn("revoked_at", c.at)
+	res := c.tx.Model(&tokenRow{}).Where("revoked_at IS NULL AND id IN ?", ids).UpdateColumn("revoked_at", c.at)
 	if res.Error != nil || res.RowsAffected == 0 {
 		return nil, res.Error
 	}
 	return &row, nil
+}
+
+// rotatedTo returns the ids of a token and of those that it was rotated to. A rotation makes the new token at the time
+// at which it replaces the old one. A token of the same name that somebody made later is none of them.
+func (c *change) rotatedTo(row tokenRow) ([]int64, error) {
+	ids := []int64{row.ID}
+	for row.ReplacedAt != nil {
+		var next []tokenRow
+		err := c.tx.Where("name = ? AND id > ? AND created_at = ?", row.Name, row.ID, row.ReplacedAt).Order("id").
+			Limit(1).Find(&next).Error
+		if err != nil || len(next) == 0 {
+			return ids, err
+		}
+		row = next[0]
+		ids = append(ids, row.ID)
+	}
+	return ids, nil
 }
 
 // linkOf reads the row of a profile's name.

@@ -281,3 +281,37 @@ func TestConnect_TakesTheNameOfATokenThatWasRotated(t *testing.T) {
 		}
 	})
 }
+
+// A token of the same name that was made after the end of the gateway's tokens belongs to something else.
+func TestDisconnect_LeavesALaterTokenOfTheName(t *testing.T) {
+	onEach(t, func(t *testing.T, d *DB) {
+		if err := connect(t, d, "edge"); err != nil {
+			t.Fatal(err)
+		}
+		_, hash := access.NewSecret()
+		_, is, err := d.RotateToken(t.Context(), ada, 1, hash, time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := d.RevokeToken(t.Context(), ada, is.ID); err != nil {
+			t.Fatal(err)
+		}
+		_, tok := newToken("edge", access.ScopeCheck)
+		later, err := d.CreateToken(t.Context(), ada, tok)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Disconnect(t.Context(), ada, "edge"); err != nil {
+			t.Fatal(err)
+		}
+		list, err := d.ListTokens(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range list {
+			if valid := list[i].RevokedAt == nil; valid != (list[i].ID == later.ID) {
+				t.Errorf("token %d is valid: %t", list[i].ID, valid)
+			}
+		}
+	})
+}
