@@ -124,6 +124,7 @@ func typedFacts(text string) (hits []Hit, missing string) {
 		switch {
 		case redact.Within(word):
 			left = true
+			continue
 		case strings.HasPrefix(word, "/"):
 			q.Set("route", word)
 		case !named && isMethod(word):
