@@ -16,7 +16,7 @@ import (
 const (
 	// usesEvery is how often uses of tokens are looked at: the first use of a token is stored after at most this time.
 	usesEvery = 10 * time.Second
-	// usesTimeout bounds storing them, and so the wait at shutdown.
+	// usesTimeout bounds storing them, or the first questions of gateways, and so the wait at shutdown.
 	usesTimeout = 3 * time.Second
 )
 
