@@ -279,8 +279,8 @@ func TestUndoBulk_SkipsWhatIsNoLongerAllowed(t *testing.T) {
 	})
 }
 
-// A rule whose descriptor another active rule has is skipped, when it is switched on again or by undoing. The others are
-// changed all the same.
+// A rule whose descriptor another active rule has is skipped, when it is switched on again or by undoing. The others
+// are changed all the same.
 func TestBulk_SkipsADescriptorThatIsTaken(t *testing.T) {
 	onEach(t, func(t *testing.T, d *DB) {
 		entry := entries.Element{Key: "user"}

@@ -531,8 +531,8 @@ func TestEvaluate_RegionsInWords(t *testing.T) {
 	}
 }
 
-// While all subjects of a kind are on, only the first further sighting looks at them for room: 10,000 tokens that expire
-// soon are seen every second. A subject that ends makes room in the same evaluation.
+// While all subjects of a kind are on, only the first further sighting looks at them for room: 10,000 tokens that
+// expire soon are seen every second. A subject that ends makes room in the same evaluation.
 func TestEvaluate_LooksForRoomOnce(t *testing.T) {
 	tb := newTable(t)
 	for i := range maxSubjects {
