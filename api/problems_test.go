@@ -287,8 +287,8 @@ const errorsIntro = `<!-- Written from api/reply/kinds.go by go test ./api -run 
 # Errors
 
 This page lists every error of the API. An error is a problem document
-([RFC 9457](https://www.rfc-editor.org/rfc/rfc9457)). Its 'type' is a path of the API. Branch on 'type', never on the texts. 'GET /problems/{name}' is its page: HTML for browsers, JSON otherwise,
-without a token.
+([RFC 9457](https://www.rfc-editor.org/rfc/rfc9457)). Its 'type' is a path of the API. Branch on 'type', never on the
+texts. 'GET /problems/{name}' is its page: HTML for browsers, JSON otherwise, without a token.
 
 Denials are documents for the client of a caller: the 'body' of a decision, and the body that gateways send. Their
 'type' is a URI of IANA, and their pages are under the same path of the API. How clients wait is in

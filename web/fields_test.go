@@ -20,7 +20,7 @@ func TestForms_LeadToWhatTheirFieldsMean(t *testing.T) {
 	for _, path := range []string{"/console/rules/new", "/console/rules/1/edit", "/console/pools/new",
 		"/console/profiles/new", "/console/alerts/webhooks/new"} {
 		m := regexp.MustCompile(`href="/docs/schemas#(\w+)"`).FindStringSubmatch(b.Get(path).Body)
-		if m == nil || !strings.Contains(string(document), "\n    "+m[1]+":\n") {
+		if len(m) != 2 || !strings.Contains(string(document), "\n    "+m[1]+":\n") {
 			t.Errorf("%s leads to %q", path, m)
 		}
 	}

@@ -142,7 +142,8 @@ func (c *tokenRotateCmd) Run(p *process) error {
 	}
 	fmt.Fprintln(p.out, secret)
 	fmt.Fprintf(p.errs, "Token %q has a new secret, which is shown only once: the line above. "+
-		"The new token has the id %d. The old one, with the id %d, is valid until %s UTC.\n", t.Name, t.ID, old.ID, day(old.ExpiresAt))
+		"The new token has the id %d. The old one, with the id %d, is valid until %s UTC.\n", t.Name, t.ID, old.ID,
+		day(old.ExpiresAt))
 	return nil
 }
 

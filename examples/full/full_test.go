@@ -168,7 +168,7 @@ func TestRun_StartsTheWholeExample(t *testing.T) {
 	}
 	for i := range 7 {
 		address := fmt.Sprintf("127.0.0.1:%d", port+i)
-		if c, err := net.DialTimeout("tcp", address, time.Second); err == nil {
+		if c, err := (&net.Dialer{Timeout: time.Second}).DialContext(t.Context(), "tcp", address); err == nil {
 			c.Close()
 			t.Errorf("something still listens on %s", address)
 		}
@@ -180,8 +180,15 @@ func scraped(t *testing.T, port int) (up int) {
 	t.Helper()
 	client := &http.Client{Timeout: patience}
 	defer client.CloseIdleConnections()
-	for end := time.Now().Add(patience); up < 2 && time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for tick := time.NewTicker(100 * time.Millisecond); up < 2; {
+		select {
+		case <-ctx.Done():
+			return up
+		case <-tick.C:
+		}
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet,
 			fmt.Sprintf("http://127.0.0.1:%d/api/v1/query?query=up", port), http.NoBody)
 		if err != nil {
 			t.Fatal(err)

@@ -106,7 +106,7 @@ func (t Token) ExpiresSoon(now time.Time) bool {
 		t.ExpiresAt.Sub(now) <= SoonExpires && t.ExpiresAt.Sub(t.CreatedAt) >= ownLife
 }
 
-// ErrNotRotatable: the token was rotated already, or has expired.
+// ErrNotRotatable says that a token was rotated already, or has expired.
 var ErrNotRotatable = errors.New("only a token that is in force and was not rotated yet can be rotated")
 
 // String returns the id, name and scopes of the token, for display and logs.

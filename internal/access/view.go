@@ -13,8 +13,10 @@ import (
 const (
 	// MaxSavedViews is how many views an account can save.
 	MaxSavedViews = 50
-	// MaxViewName is the longest name of a view, in characters, MaxViewQuery the longest query, in bytes.
-	MaxViewName, MaxViewQuery = 60, 2000
+	// MaxViewName is the longest name of a view, in characters.
+	MaxViewName = 60
+	// MaxViewQuery is the longest query of a view, in bytes.
+	MaxViewQuery = 2000
 )
 
 // SavedView is a page of the console with filters, which a person saved under a name. Only that person sees it.

@@ -129,8 +129,8 @@ func differs(path string, page, got any) string {
 func TestDocs_EveryCurlWorks(t *testing.T) {
 	t.Parallel()
 	const quickStart = "docs/http.md"
-	for _, page := range []string{"README.md", quickStart, "docs/alerts.md", "docs/http-checks.md", "docs/http-counters.md",
-		"docs/http-figures.md", "docs/http-gateways.md", "docs/http-rules.md"} {
+	for _, page := range []string{"README.md", quickStart, "docs/alerts.md", "docs/http-checks.md",
+		"docs/http-counters.md", "docs/http-figures.md", "docs/http-gateways.md", "docs/http-rules.md"} {
 		t.Run(page, func(t *testing.T) {
 			text, err := os.ReadFile("../../" + page)
 			if err != nil {

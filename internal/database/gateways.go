@@ -103,7 +103,8 @@ func (c *change) recordConnection(action string, head *Head, changes []field.Cha
 		} else {
 			link.Old = t.Name
 		}
-		details.Changes, details.Scopes, details.ExpiresAt = append(changes, link), t.Scopes, t.ExpiresAt
+		details.Changes = append(details.Changes, link)
+		details.Scopes, details.ExpiresAt = t.Scopes, t.ExpiresAt
 	}
 	return c.record(action, profiles.kind.Noun, head.ID, head.Name, details)
 }

@@ -33,8 +33,13 @@ type rotatedDetails struct {
 	OldExpiresAt *time.Time `json:"old_expires_at"`
 }
 
-// MinOverlap and MaxOverlap bound how long the old token of a rotation stays in force.
-const MinOverlap, MaxOverlap = time.Minute, 30 * 24 * time.Hour
+// The bounds of how long the old token of a rotation stays in force.
+const (
+	// MinOverlap is the shortest time.
+	MinOverlap = time.Minute
+	// MaxOverlap is the longest time.
+	MaxOverlap = 30 * 24 * time.Hour
+)
 
 // CreateToken stores a token whose secret the caller has created with access.NewSecret, and
 // returns it with its id, creator and time. Errors: *ValidationError, ErrNameTaken (a valid token

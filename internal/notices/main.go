@@ -8,6 +8,7 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -64,7 +65,7 @@ func write(w io.Writer, platforms []string) error {
 
 // linked are the parts of the program on the platforms.
 func linked(platforms []string) ([]part, error) {
-	root, err := exec.Command("go", "env", "GOROOT").Output()
+	root, err := exec.CommandContext(context.Background(), "go", "env", "GOROOT").Output()
 	if err != nil {
 		return nil, fmt.Errorf("go env GOROOT: %w", err)
 	}
@@ -95,7 +96,7 @@ func modules(platform string, parts map[part]bool) error {
 	if !ok {
 		return fmt.Errorf("%q is no platform: write it as linux/amd64", platform)
 	}
-	list := exec.Command("go", "list", "-deps", "-json=Module", "./cmd/sluice")
+	list := exec.CommandContext(context.Background(), "go", "list", "-deps", "-json=Module", "./cmd/sluice")
 	list.Env = append(os.Environ(), "GOOS="+system, "GOARCH="+machine, "CGO_ENABLED=0")
 	list.Stderr = os.Stderr
 	packages, err := list.Output()

@@ -244,8 +244,8 @@ var events = []Event{
 	{"rotated an API token", "token_rotated", ""},
 	{"connected a gateway", "gateway_connected", ""},
 	{"removed a gateway that never asked", "gateway_removed", ""},
-	{"noting the first question of a gateway failed", "gateway_unnoted", "The console still offers to remove a gateway that " +
-		"has asked. The node tries again."},
+	{"noting the first question of a gateway failed", "gateway_unnoted", "The console still offers to remove a gateway " +
+		"that has asked. The node tries again."},
 	{"revoked an API token", "token_revoked", ""},
 	{"rotated the secret of a webhook", "webhook_rotated", ""},
 	{"the audit log was downloaded", "audit_downloaded", ""},
@@ -257,8 +257,8 @@ var events = []Event{
 	{"the console could not read figures of a key", "page_without_key", store},
 	{"the console could not look at a bucket", "page_without_bucket", store},
 	{"the console could not read earlier rules", "page_without_earlier_rules", store},
-	{"earlier rules do not compile", "earlier_rules_refused", "A page of a request was shown without the rules of its time. " +
-		"The attribute error names the rule."},
+	{"earlier rules do not compile", "earlier_rules_refused", "A page of a request was shown without the rules of its " +
+		"time. The attribute error names the rule."},
 	{"the console could not read the counters", "page_without_counters", store},
 	{"the console could not read a statement", "page_without_statement", store},
 	{"the console could not read incidents", "page_without_incidents", store},

@@ -39,7 +39,7 @@ func matching(groups []SettingGroup, text string, changed bool) (found []Setting
 		for _, s := range g.Settings {
 			all := strings.ToLower(strings.Join([]string{g.Name, s.Flag, s.Env, s.Value, s.Help}, "\n"))
 			lacks := func(word string) bool { return !strings.Contains(all, word) }
-			if !(changed && s.Default) && !slices.ContainsFunc(words, lacks) {
+			if (!changed || !s.Default) && !slices.ContainsFunc(words, lacks) {
 				kept.Settings = append(kept.Settings, s)
 			}
 		}

@@ -94,7 +94,7 @@ func (p *Pages) chooseGateway(v *kit.Visit) error {
 func (p *Pages) connectPage(v *kit.Visit, status int, c choice, form url.Values, problems []field.Problem,
 	problem string) error {
 	set := p.Sets.Load()
-	m := Connect{Gateway: c.gateway, Form: view.NewForm(form, problems), Texts: p.texts(v, c, placeholder), TLS: p.TLS,
+	m := Connect{Gateway: c.gateway, Form: view.NewForm(form, problems), Texts: p.texts(c, placeholder), TLS: p.TLS,
 		NoRules: set != nil && set.Len() == 0, Problem: problem}
 	if c.gateway == nil || !c.gateway.NoToken {
 		tokens, err := p.Tokens.ListTokens(v.Ctx)
@@ -252,7 +252,7 @@ func isNetwork(text string) bool {
 }
 
 // texts are the texts for a choice.
-func (p *Pages) texts(v *kit.Visit, c choice, secret string) Texts {
+func (p *Pages) texts(c choice, secret string) Texts {
 	if c.gateway == nil {
 		scheme := "http"
 		if p.TLS {
@@ -350,7 +350,7 @@ func (p *Pages) connect(v *kit.Visit, typed url.Values) error {
 		v.Flash("Gateway connected.")
 	}
 	p.Logger.Info("connected a gateway", "gateway", form.Get("gateway"), "name", c.places.Profile, "by", v.User.Name)
-	m := Connect{Gateway: c.gateway, Form: view.NewForm(form, nil), Texts: p.texts(v, c, secret), TLS: p.TLS}
+	m := Connect{Gateway: c.gateway, Form: view.NewForm(form, nil), Texts: p.texts(c, secret), TLS: p.TLS}
 	return v.Page(http.StatusOK, connectedPage(v.Frame("Connected "+c.places.Profile, kit.PathProfiles), &m))
 }
 
@@ -393,7 +393,7 @@ func (p *Pages) connection(v *kit.Visit, name string) (*Connection, error) {
 	if c.gateway == nil {
 		return nil, nil //nolint:nilnil // a gateway that this version does not know
 	}
-	return &Connection{Connection: stored, Name: name, Gateway: c.gateway, Texts: p.texts(v, c, placeholder),
+	return &Connection{Connection: stored, Name: name, Gateway: c.gateway, Texts: p.texts(c, placeholder),
 		Offered: v.CanChange(access.RoleAdmin)}, nil
 }
 

@@ -151,7 +151,7 @@ func countedBy(r *rules.Rule) []any {
 
 // count fills in the clients and the estimate for a limit.
 func (m *Clients) count(res *history.Result, now time.Time, limit int64) {
-	some, error := false, int64(0)
+	some, most := false, int64(0)
 	for i := range res.Top {
 		row := &res.Top[i]
 		p := parts{line: row.Line, from: res.TopFrom, until: now, length: res.LineStep}
@@ -160,7 +160,7 @@ func (m *Clients) count(res *history.Result, now time.Time, limit int64) {
 			continue
 		}
 		some = some || unknown
-		error = max(error, row.Error)
+		most = max(most, row.Error)
 		m.List = append(m.List, Client{Key: row.Key, Rate: rate, Would: would})
 		m.Requests += row.Allowed + row.Denied
 		m.Denied += row.Denied
@@ -171,8 +171,8 @@ func (m *Clients) count(res *history.Result, now time.Time, limit int64) {
 		m.Doubts = append(m.Doubts, "In some hours, some of these clients were not among the busiest ones: their requests "+
 			"in those hours are not known.")
 	}
-	if error > 0 {
-		m.Doubts = append(m.Doubts, "The count of a client may be wrong by up to "+view.Count(error)+".")
+	if most > 0 {
+		m.Doubts = append(m.Doubts, "The count of a client may be wrong by up to "+view.Count(most)+".")
 	}
 }
 

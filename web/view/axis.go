@@ -88,11 +88,11 @@ const mostTicks = 7
 
 // timeSteps are the distances of ticks, smallest first: a length, or a number of months.
 var timeSteps = func() (all []timeStep) {
-	for _, s := range []time.Duration{1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200} {
-		all = append(all, timeStep{length: s * time.Second})
+	for _, s := range []int64{1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200} {
+		all = append(all, timeStep{length: time.Duration(s) * time.Second})
 	}
-	for _, days := range []time.Duration{1, 2, 4, 7, 14} {
-		all = append(all, timeStep{length: days * history.Day})
+	for _, days := range []int64{1, 2, 4, 7, 14} {
+		all = append(all, timeStep{length: time.Duration(days) * history.Day})
 	}
 	for _, months := range []int{1, 2, 3, 6, 12, 24, 60} {
 		all = append(all, timeStep{months: months})

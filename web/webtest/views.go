@@ -33,7 +33,7 @@ func (f *Views) SaveView(_ context.Context, user int64, s access.SavedView) erro
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	name, err := access.CheckViewName(s.Name)
-	if err = cmp.Or(f.Err, err); err != nil {
+	if err := cmp.Or(f.Err, err); err != nil {
 		return err
 	}
 	list := f.byUser[user]

@@ -15,7 +15,7 @@ func TestReader_ReadsWhatTheTopicHas(t *testing.T) {
 	c := fake(t, kfake.NumBrokers(2))
 	f := newSink(t, c.ListenAddrs(), Options{})
 	const n = 20_000 // more than a partition may be ahead
-	for range 2 { // all at once they could be more than the client holds
+	for range 2 {    // all at once they could be more than the client holds
 		f.write(n / 2)
 		f.flush()
 	}
