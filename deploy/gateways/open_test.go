@@ -14,7 +14,8 @@ import (
 )
 
 // openRoutes are what a node answers without a credential while no token exists.
-var openRoutes = []string{"GET /livez", "GET /readyz", "GET /openapi.yaml", "GET /problems/:name",
+var openRoutes = []string{"GET /livez", "GET /readyz", "GET /openapi.yaml", "GET /docs", "GET /docs/:name",
+	"GET /problems/:name",
 	"GET /metrics", // the fixture has it public
 	"POST /ratelimit/check", "POST /ratelimit/check/batch", "POST /ratelimit/rls"}
 

@@ -2,7 +2,6 @@
 package full_test
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -15,6 +14,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -33,16 +33,43 @@ const patience = 3 * time.Minute
 
 // lasting is a program that the test started, with what it printed so far.
 type lasting struct {
-	t   *testing.T
 	cmd *exec.Cmd
-	out bytes.Buffer
+	out output
 }
 
-// start runs bash until the test ends. What it starts itself ends with its process group.
+// output is what a program prints. It is safe for concurrent use.
+type output struct {
+	mu    sync.Mutex
+	text  bytes.Buffer
+	until string        // a text
+	seen  chan struct{} // is closed when the text was printed
+}
+
+// Write implements io.Writer.
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	n, err := o.text.Write(p)
+	if o.until != "" && strings.Contains(o.text.String(), o.until) {
+		o.until = ""
+		close(o.seen)
+	}
+	return n, err
+}
+
+// String is all that was printed so far.
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+// start prepares bash, which runs until the test ends. What it starts itself ends with its process group.
 func start(t *testing.T, dir string, env []string, args ...string) *lasting {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
-	l := &lasting{t: t, cmd: exec.CommandContext(ctx, "bash", args...)}
+	l := &lasting{cmd: exec.CommandContext(ctx, "bash", args...)}
+	l.cmd.Stdout, l.cmd.Stderr = &l.out, &l.out
 	l.cmd.Dir, l.cmd.Env = dir, append(os.Environ(), env...)
 	l.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	l.cmd.WaitDelay = 10 * time.Second
@@ -142,17 +169,16 @@ func TestRun_StartsTheWholeExample(t *testing.T) {
 	}
 	port := freePorts(t)
 	l := start(t, parent, nil, filepath.Join(here, "run"), dir, fmt.Sprint(port))
-	pipe, err := l.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.cmd.Stderr = &l.out
+	l.out.until, l.out.seen = "Stop everything", make(chan struct{})
 	if err := l.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	lines := bufio.NewScanner(pipe)
-	for lines.Scan() && !strings.Contains(lines.Text(), "Stop everything") {
-		l.out.WriteString(lines.Text() + "\n")
+	ended := make(chan error, 1)
+	go func() { ended <- l.cmd.Wait() }()
+	select {
+	case <-l.out.seen:
+	case err := <-ended:
+		t.Fatalf("it ended: %v", err)
 	}
 	if got := codes(t, fmt.Sprintf("http://127.0.0.1:%d/orders", port), "k1"); got != sixCodes {
 		t.Errorf("the gateway answered %s", got)
@@ -163,7 +189,7 @@ func TestRun_StartsTheWholeExample(t *testing.T) {
 	if err := l.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.cmd.Wait(); err != nil {
+	if err := <-ended; err != nil {
 		t.Errorf("after the signal: %v", err)
 	}
 	for i := range 7 {
@@ -241,7 +267,6 @@ func TestProduction_EveryCommandOfThePage(t *testing.T) {
 	l := start(t, top, []string{"HOME=" + home, "SLUICE_LISTEN=" + node, "SLUICE_SERVER=http://" + node, "CGO_ENABLED=0",
 		"GOPATH=" + goEnv(t, "GOPATH"), "GOCACHE=" + goEnv(t, "GOCACHE"), "PATH=" + os.Getenv("PATH") + ":/usr/sbin",
 	}, "-c", script)
-	l.cmd.Stdout, l.cmd.Stderr = &l.out, &l.out
 	if err := l.cmd.Run(); err != nil {
 		t.Fatal(err)
 	}

@@ -38,7 +38,7 @@ const flooder = "203.0.113.99"
 var documented = []picture{
 	{Name: "overview", Path: "/console"},
 	{Name: "denials", Path: "/console/denials", Tallest: 900},
-	{Name: "explain-denial", Path: "/console/denials?rule=logins-per-address", Link: `main a[href*="explain?denial="]`,
+	{Name: "explain-denial", Path: "/console/denials?rule=logins-per-address", Link: `main tr:not(.repeat) a[href*="explain?denial="]`,
 		Tallest: 1010},
 	{Name: "key", Path: "/console/keys?" + url.Values{"rule": {"logins-per-address"}, "key": {"ip:" + flooder}}.Encode(),
 		Tallest: 1300},
