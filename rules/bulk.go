@@ -24,7 +24,7 @@ func (b *BulkResult) Skip(id int64, name string, err error) {
 }
 
 // SkippedRule is a rule that a bulk edit did not change. Name is "" if the rule was deleted and its name is not known.
-// Err wraps ErrNotFound or ErrStale, or is a *field.ValidationError.
+// Err wraps ErrNotFound or ErrStale, or is a *field.ValidationError or a *TakenError.
 type SkippedRule struct {
 	ID   int64
 	Name string

@@ -108,9 +108,12 @@ func TestDescriptors_TwoActiveRulesDiffer(t *testing.T) {
 		on.IsActive = true
 		_, err = d.UpdateRule(ctx, ada, on, 0)
 		taken("enable", err)
-		_, err = d.EditRules(ctx, ada, []rules.SeenVersion{{ID: off.ID, Version: 1}},
+		done, err := d.EditRules(ctx, ada, []rules.SeenVersion{{ID: off.ID, Version: 1}},
 			func(r *rules.Rule) { r.IsActive = true })
-		taken("enable in bulk", err)
+		if err != nil || done.Changed != 0 || len(done.Skipped) != 1 {
+			t.Fatalf("enable in bulk: %+v, %v", done, err)
+		}
+		taken("enable in bulk", done.Skipped[0].Err)
 		moved := b.Clone()
 		moved.Descriptor = a.Descriptor
 		_, err = d.UpdateRule(ctx, ada, moved, 0)
