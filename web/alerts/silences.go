@@ -129,9 +129,10 @@ func (p *Pages) showSilence(v *kit.Visit, status int, m *SilenceForm) error {
 func (p *Pages) readSilence(form url.Values, s *alerts.Silence) []field.Problem {
 	now := p.Now()
 	s.Reason = form.Get("reason")
+	known := form.Get("lasts") == "" // which keeps the end
 	for _, l := range lengths {
 		if l.value == form.Get("lasts") {
-			s.EndsAt = new(now.Add(l.length))
+			s.EndsAt, known = new(now.Add(l.length)), true
 		}
 	}
 	if s.ID == 0 {
@@ -142,7 +143,11 @@ func (p *Pages) readSilence(form url.Values, s *alerts.Silence) []field.Problem 
 		}
 	}
 	s.Normalize()
-	return inputs(kit.FieldsOf(s.Validate(now)))
+	problems := inputs(kit.FieldsOf(s.Validate(now)))
+	if !known && s.ID != 0 { // of a new one, the end is missing
+		problems = append(problems, field.Problem{Field: "lasts", Message: "must be one of the offered lengths"})
+	}
+	return problems
 }
 
 // inputs names problems after the inputs of the form.

@@ -47,7 +47,12 @@ func TestSilences_AnActiveAlertIsSilencedAndTheSilenceEdited(t *testing.T) {
 	if !page.Has("High denials, rule charges-per-user", "Keep the end", `name="version" value="1"`) {
 		t.Errorf("edit: %d\n%s", page.Code, page.Body)
 	}
-	edit := url.Values{"reason": {"Longer."}, "lasts": {""}, "version": {"1"}}
+	edit := url.Values{"reason": {"Longer."}, "lasts": {"31d"}, "version": {"1"}}
+	if page = b.Post(silences+"/1", edit); page.Code != http.StatusUnprocessableEntity ||
+		w.Silences.List[0].Version != 1 || !page.Has("must be one of the offered lengths") {
+		t.Errorf("edited with a length that is none: %d\n%s", page.Code, page.Body)
+	}
+	edit.Set("lasts", "")
 	if page = b.Post(silences+"/1", edit); page.Code != http.StatusSeeOther {
 		t.Errorf("edited: %d\n%s", page.Code, page.Body)
 	}

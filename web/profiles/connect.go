@@ -201,15 +201,17 @@ func readChoice(form url.Values) (c choice, problems []field.Problem) {
 	}) {
 		wrong("days", "must be one of the options")
 	}
-	for name, at := range map[string]*string{"sluice": &c.places.Sluice, "clients": &c.places.Clients,
-		"app": &c.places.App} {
-		if c.gateway == nil && name != "sluice" {
+	for _, one := range []struct {
+		name string
+		at   *string
+	}{{"sluice", &c.places.Sluice}, {"clients", &c.places.Clients}, {"app", &c.places.App}} {
+		if c.gateway == nil && one.name != "sluice" {
 			continue
 		}
-		if isAddress(form.Get(name)) {
-			*at = form.Get(name)
+		if isAddress(form.Get(one.name)) {
+			*one.at = form.Get(one.name)
 		} else {
-			wrong(name, "must be a host and a port, such as 127.0.0.1:8080")
+			wrong(one.name, "must be a host and a port, such as 127.0.0.1:8080")
 		}
 	}
 	if c.gateway == nil {
@@ -241,7 +243,7 @@ func isAddress(text string) bool {
 	}
 	n, err := strconv.ParseUint(port, 10, 16)
 	ip, notIP := netip.ParseAddr(host)
-	return err == nil && n > 0 && (hostPattern.MatchString(host) || notIP == nil && ip.Zone() == "")
+	return err == nil && n > 0 && port[0] != '0' && (hostPattern.MatchString(host) || notIP == nil && ip.Zone() == "")
 }
 
 // isNetwork reports whether a text is an address or a network.
